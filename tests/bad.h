@@ -112,6 +112,21 @@ static inline Gguf good_model(Which which) {
     return gguf;
 }
 
+/* A small LLaMA under another family's name. */
+static inline Gguf model_as(const char *architecture) {
+    static char names[40][64];
+    Gguf gguf = good_model(LLAMA);
+    gguf_string(&gguf, "general.architecture", architecture);
+    for (size_t i = 0; i < gguf.n_keys; i++) {
+        if (strncmp(gguf.keys[i].name, "llama.", 6) != 0) continue;
+        snprintf(names[i], sizeof names[i], "%s%s", architecture, gguf.keys[i].name + 5);
+        gguf.keys[i].name = names[i];
+    }
+    snprintf(names[gguf.n_keys], sizeof *names, "%s.attention.layer_norm_epsilon", architecture);
+    gguf_f32(&gguf, names[gguf.n_keys], 1e-5f);
+    return gguf;
+}
+
 /* llama2.c's model: dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len, then the floats. */
 static inline void write_llama2c_model_of(int n_vocab) {
     const int32_t header[] = {D_MODEL, D_FF, 1, N_HEAD, 1, n_vocab, N_CTX};

@@ -5,7 +5,7 @@ TESTS = $(wildcard tests/test_*.sh) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/t
 THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference company attn_texts serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
-$(addprefix $(BUILD)/tests/test_,attn attn_errors attn_inside attn_texts chat snapshot speculate): $(FACE)
+$(addprefix $(BUILD)/tests/test_,attn attn_errors attn_inside attn_texts chat memory models snapshot speculate states): $(FACE)
 $(BUILD)/tests/test_attn_faults: $(FACE)
 $(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: $(BUILD)/tests/faults.o
 $(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: LDFLAGS += $(WRAPS)

@@ -379,6 +379,46 @@ static void check_threads(Case *c) {
 
 static void test_threads_change_no_bit(void) { for_each_case(check_threads); }
 
+static bool wants_all_resid(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)layer, (void)head;
+    return site == PROBE_RESID_PRE;
+}
+
+static void keep_second(void *user, const Activation *seen, float *gradient) {
+    if (seen->layer == 1) keep_gradient(user, seen, gradient);
+    if (seen->layer == 0) ((Nudge *)user)->step += 1;
+}
+
+/* Who asks for a layer's gradient alone gets it without the way through those below. */
+static void test_lowest(void) {
+    Error error = {{0}};
+    Case c;
+    float *gradients[2];
+    if (!case_open(&c, FOLDER "gpt2-f32.gguf")) return;
+    size_t count = c.n * c.config->d_model;
+    forward_metric(&c, &(Probe){&c, wants_stream, keep_stream});
+    for (size_t i = 0; i < 2; i++) {
+        gradients[i] = calloc(count, sizeof(float));
+        Nudge nudge = {&c, 0, NULL, gradients[i]};
+        Backward task = {.model = c.model,
+                         .compute = {.kernels = c.kernels, .threads = c.threads},
+                         .n = c.n,
+                         .n_ctx = c.config->n_ctx,
+                         .lowest = i,
+                         .streams = c.streams,
+                         .logits_gradient = logits_gradient,
+                         .user = &c,
+                         .probe = &(GradientProbe){&nudge, wants_all_resid, keep_second}};
+        CHECK(backward_run(&task, &error), "%s", error.message);
+        CHECK((nudge.step > 0) == (i == 0), "layer 0 came by %g times", (double)nudge.step);
+    }
+    CHECK(largest(gradients[0], count) > 0 && memcmp(gradients[0], gradients[1], count * sizeof(float)) == 0,
+          "another gradient");
+    free(gradients[0]);
+    free(gradients[1]);
+    case_close(&c);
+}
+
 static bool stop_at_once(void *user) { return user; }
 
 static void test_stop(void) {
@@ -405,6 +445,7 @@ int main(void) {
     RUN(test_each_head_alone);
     RUN(test_slopes_of_the_forward_pass);
     RUN(test_threads_change_no_bit);
+    RUN(test_lowest);
     RUN(test_stop);
     return test_end();
 }

@@ -241,6 +241,8 @@ static void test_more_tensors(void) {
          "'blk.1.attn_q.weight' is not part of a model of family 'llama'"},
         {"blk.00.attn_q.weight", D_MODEL, D_MODEL, "'blk.00.attn_q.weight' is not part"},
         {"blk.0.attn_norm.bias", 0, D_MODEL, "'blk.0.attn_norm.bias' is not part"},
+        {"abc", 0, 1, "'abc' is not part"},
+        {"blk.a.weight", 0, 1, "'blk.a.weight' is not part"},
         {"a\x1b[2J\n", 0, 1, "'a\\u001b[2J\\n' is not part"},
         {"output.weight", N_VOCAB - 1, D_MODEL, "'output.weight' has shape [7][4], expected [8][4]"},
         {"blk.0.attn_q.bias", 0, D_MODEL - 1, "'blk.0.attn_q.bias' has shape [1][3], expected [1][4]"},

@@ -215,6 +215,78 @@ static void test_meaning(void) {
     CHECK_CASES(cases);
 }
 
+/* What a text of 300 tokens, which takes two chunks, gives must not depend on how they go: together, or, in F16, one by one. */
+static void test_long_texts(void) {
+    static const Case cases[] = {
+        {"$study patch $T/wide $a300 --what z", {"L0H1        +1.9907", "L0H0        -0.9916"}},
+        {"$study patch $T/wide $a300 --what z --kv f16", {"L0H1        +1.99", "L0H0        -0.99"}},
+        {"$study patch $T/wide $a300 --what pattern", {"L0H0        +0.0170", "L0H1        +0.014"}},
+        {"$study patch $T/wide $a300 --what pattern --kv f16", {"+0.0169", "L0H1        +0.014"}},
+        {"$study patch $T/wide $a300 --path L0H0:final", {"L0H0:final           -0.9886"}},
+        {"$study patch $T/wide $a300 --path L0H0:final --kv f16", {"L0H0:final           -0.98"}},
+        {"$study faithful $T/wide $a300 --steps 1",
+         {" 20.00%        2    -1.9661        1.99", "100.00%       11    -1.9659        1.0000"}},
+        /* nll as of `score` */
+        {"$study score $T/wide -f $T/500 | tail -n 2", {"501 tokens scored: 2.8355 bits"}},
+        {"$study steer $T/wide -f $T/500 --token '#5' -n 0", {"nll, bits         2.83553"}},
+        /* Of more than 512 tokens weights below 1/255 are not kept. */
+        {"$study view $T/wide -p $(head -c 510 $T/600) --parts patterns --json",
+         {"\"n_tokens\": 512,", "\"patterns\": {\"least\": 0.00196078,"}},
+        {"$study view $T/wide -p $(head -c 511 $T/600) --parts patterns --json",
+         {"\"n_tokens\": 513,", "\"patterns\": {\"least\": 0.00392157,"}},
+        /* Too long. */
+        {"$study patch $g $a300", {"a text of 300 tokens is more than the context of 192"}, 1},
+        {"$study faithful $g $a300 --keep L0H0:final", {"a text of 300 tokens is more than the context"}, 1},
+        {"$study patch $T/one -c 8192 -f $T/6000 --corrupted b$(head -c 5999 $T/6000) --answer '#5' --what pattern -t 1",
+         {"pattern of both texts would take more than 512 MiB: shorten them from 6002 tokens to 5590\n"},
+         1},
+    };
+    char both[700], as[300] = "";
+    memset(as, 'a', 299);
+    snprintf(both, sizeof both, "-p a%s --corrupted b%s --answer #5", as, as);
+    setenv("a300", both, 1);
+    write_text("600", "a", 600);
+    write_text("6000", "a", 6000);
+    CHECK_CASES(cases);
+}
+
+/* Parts that give nothing, or have nothing to look at. */
+static void test_nothing_there(void) {
+    static const Case cases[] = {
+        {"$study patch $T/same -p 'a b' --corrupted 'b a' --answer '#5'",
+         {"the metric is -2.07944 after the clean and the corrupted text alike"},
+         1},
+        {"$study patch $T/deaf -p 'a b' --corrupted 'a a' --answer '#5' --path L0H0:final",
+         {"Both runs have the same bits there: these patches change nothing."}},
+        {"$study patch $g -p Hi --corrupted Ho --answer a --path L1H0:L0MLP",
+         {"the receiver does not read what the sender writes"},
+         1},
+        {"$study faithful $l -p Hi --corrupted Ho --answer '#5' --keep L0H0:L1H3.k",
+         {"'L0H0:L1H3.k' is no list"},
+         1} /* of 2 kv heads */,
+        {"$study circuit $T/same --head L0H0 --token '#5'",
+         {"\"a\"            → \"<s>\"              +0.000"}},
+        {"$study circuit $T/same --head L0H0 --json", {"{\"singular\": 0, \"share\": 0, "}},
+        {"$study circuit $T/still --composition q", {"L1H1    L0H0      0.0000"}},
+        {"$study rollout $T/sunk -p 'a b' --json", {"\"token\": \"b\", \"rollout\": 1,", "!\"rollout\": 0."}},
+        {"$study rollout $T/states --ids 1,2", {"no layer of this model has attention heads"}, 1},
+        {"$study heads $T/mute --repeat 2", {"no token of this vocabulary stands for text"}, 1},
+        {"$study view $T/mute --ids 4,5 --json", {"\"repeat\": null"}},
+        {"$study heads $g -c 2 --no-bos --json", {"\"n_tokens\": 2,", "\"repeat_gain_nats\": null"}},
+        {"$study neurons $T/mixed -p ab --top 12",
+         {"L0N5            0.0371", "L0N1            0.0044", "!L1N"}},
+        {"$study attribute $T/clamped -p ab --score 'L0H1:2>1' --json",
+         {"\"uncapped\": 0.0256918984", "\"sum\": 0.0256918999"}},
+        {"$study score $T/blank --ids 1,5,6,7 --words", {"9.50  \"a\" \"\" \"b\""}},
+        {"$study meaning $T/hollow --word a -p a -p 'b a' --json",
+         {"\"cosines\": [null]", "\"token\": \"\\u003cunk>\", \"cosine\": 0}"}},
+        {"$study meaning $T/hollow --word a -p a -p 'b a'", {"0_pre            -        -\n", "!nan"}},
+        {"$study meaning $T/hollow --word b -p b -p 'a b' --layer 0 --top 8 --json",
+         {"\"token\": \"a\", \"cosine\": 0}", "\"token\": \"b\", \"cosine\": 1}"}},
+    };
+    CHECK_CASES(cases);
+}
+
 int main(void) {
     words_begin();
     setenv("P", "tests/data/study/pairs.jsonl", 1);
@@ -227,5 +299,7 @@ int main(void) {
     RUN(test_neurons);
     RUN(test_steer);
     RUN(test_meaning);
+    RUN(test_long_texts);
+    RUN(test_nothing_there);
     return words_end();
 }

@@ -27,6 +27,11 @@ static void test_options(void) {
         {"$run $T/nonsense -p a -n 1", {"general.sampling.temp is -1, and not in 0"}, 1},
         {"$run $T/nonsense -p a -n 0 -v", {"!sampling "}}, /* nothing is drawn */
         {"$run $g --info -i", {"--info and --tokens go alone"}, 2},
+        {"$run $g --info --logits x", {"--info and --tokens go alone"}, 2},
+        {"$run $g --chat --info", {"--chat goes alone"}, 2},
+        {"$run $g --chat --logits x", {"--chat goes alone"}, 2},
+        {"$run $g --batch - --info", {"--batch goes without a prompt"}, 2},
+        {"$run $g --batch - --logits x", {"--batch goes without a prompt"}, 2},
         {"$run $g --tokens -i", {"--info and --tokens go alone"}, 2},
         /* A terminal is not waited for; where nothing is given, BOS begins the text. */
         {"$study next $g",
@@ -98,7 +103,19 @@ static void test_not_finite(void) {
          {"nan: the logits are not finite"},
          1},
         {"$run $T/nan -p ab -n 2", {"nan: the logits are not finite"}, 1},
+        {"$study attribute $T/nan -p ab --by gradient", {"nan: the logits are not finite"}, 1},
+        {"$study patch $T/nan $ab", {"nan: the logits are not finite"}, 1},
+        {"$study patch $T/nan $ab --path L0H0:final", {"nan: the logits are not finite"}, 1},
+        {"$study faithful $T/nan $ab --keep L0H0:final", {"nan: the logits are not finite"}, 1},
+        {"$study patch $T/unsung -p ba --corrupted aa --answer '#5' --metric logit",
+         {"unsung: the logits are not finite"},
+         1},
+        {"$study patch $T/unsung -p aa --corrupted ba --answer '#5' --metric logit",
+         {"unsung: the logits are not finite"},
+         1},
+        {"$study circuit $T/broken", {"a head's weights are not finite"}, 1},
     };
+    setenv("ab", "-p ba --corrupted aa --answer #5", 1);
     CHECK_CASES(cases);
 }
 

@@ -149,6 +149,67 @@ static void test_resumed_runs_have_the_same_bits(void) { for_each_model(check_re
 
 static void test_all_edges_and_none(void) { for_each_model(check_mixtures); }
 
+/* What heads of layer 0 make at the last position, and what they are said to add. */
+typedef struct Shared {
+    Contributions made;
+    float results[8][64]; /* of a head, before the norm */
+} Shared;
+
+static bool wants_shared(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)head;
+    return contributions_want(&((Shared *)user)->made, site, layer);
+}
+
+static void see_shared(void *user, const Activation *seen) {
+    Shared *shared = user;
+    if (seen->site == PROBE_RESULT && seen->layer == 0)
+        memcpy(shared->results[seen->head], seen->data + (seen->n_rows - 1) * seen->stride,
+               seen->n_cols * sizeof(float));
+    contributions_add(&shared->made, seen);
+}
+
+/*
+ * A bias behind heads, in front of a norm, as no reference file has: the norm divides by the root mean square of heads and
+ * bias together, and what the bias makes is shared out, so that two heads differ by what they made, so divided.
+ */
+static void test_bias_before_norm(void) {
+    static float bias[64];
+    static Shared shared;
+    Texts t;
+    Error error;
+    for (size_t i = 0; i < 64; i++) bias[i] = (float)(i % 7) / 4 - 0.6f;
+    if (!texts_open(&t, FOLDER "gemma2.gguf")) return;
+    CHECK(t.config->d_model <= 64 && t.config->n_head <= 8 &&
+              edgegraph_begin(&t.graph, t.model, &t.arena, &error),
+          "%s", error.message);
+    for (size_t layer = 0; layer < t.config->n_layer; layer++)
+        ((LayerWeights *)model_weights(t.model)->layers)[layer].attention.out.bias = bias;
+    check_mixtures(&t);
+    shared.made = (Contributions){.model = t.model, .graph = &t.graph, .n = t.n};
+    const Probe probe = {&shared, wants_shared, see_shared};
+    Session *session = contributions_begin(&shared.made, 1, &t.arena, &error)
+                           ? subject_session(&t.subject, t.n, &probe, &error)
+                           : NULL;
+    CHECK(session && session_feed(session, t.ids[0], t.n, NULL, 0, &error), "%s", error.message);
+    const Norm *norm = &model_weights(t.model)->layers[0].attn_post_norm;
+    const float *added[2];
+    double square = 0;
+    for (size_t i = 0; i < norm->n; i++) {
+        double sum = (double)bias[i];
+        for (size_t head = 0; head < t.config->n_head; head++) sum += (double)shared.results[head][i];
+        square += sum * sum / (double)norm->n;
+    }
+    for (size_t head = 0; head < 2; head++)
+        added[head] = contribution(&shared.made, sender_of(&t.graph, (Part){PART_HEAD, 0, head}), t.n - 1);
+    for (size_t i = 0; i < norm->n; i++)
+        CHECK_NEAR(added[0][i] - added[1][i],
+                   ((double)shared.results[0][i] - (double)shared.results[1][i]) * (double)norm->gain[i] /
+                       sqrt(square + (double)norm->eps),
+                   1e-5);
+    session_free(session);
+    texts_close(&t);
+}
+
 static PathEnd end_of(Part part) {
     static const ProbeSite sites[] = {
         [PART_HEAD] = PROBE_Z,  [PART_MLP] = PROBE_MLP_OUT,  [PART_QUERY] = PROBE_Q,    [PART_KEY] = PROBE_K,
@@ -425,6 +486,7 @@ int main(void) {
     RUN(test_names);
     RUN(test_drawings);
     RUN(test_all_edges_and_none);
+    RUN(test_bias_before_norm);
     RUN(test_resumed_runs_have_the_same_bits);
     RUN(test_all_but_one_is_path_patching);
     RUN(test_scores_are_slopes);

@@ -53,6 +53,9 @@ static void test_known(void) {
     /* One vector for all three: the value is good to the third root of the rounding. */
     expect("Jordan's", (double[]){2, 1, 0, 0, 2, 1, 0, 0, 2}, 3, (Eigenvalue[]){{2, 0}, {2, 0}, {2, 0}},
            1e-4);
+    expect("of one size", (double[]){-1, 0, 0, 1}, 2, (Eigenvalue[]){{1, 0}, {-1, 0}}, 0);
+    expect("one vector, below", (double[]){2, 0, 1, 2}, 2, (Eigenvalue[]){{2, 0}, {2, 0}}, 0);
+    expect("next to nothing", (double[]){0, 1e-310, 1e-310, 0}, 2, (Eigenvalue[]){{0, 0}, {0, 0}}, 1e-300);
     Eigenvalue value;
     CHECK(!eigenvalues((double[]){NAN}, 1, &value), "NaN has an eigenvalue");
     CHECK(!eigenvalues((double[]){1, 2, INFINITY, 4}, 2, (Eigenvalue[2]){{0, 0}}),
@@ -106,6 +109,14 @@ static void test_random(void) {
     }
 }
 
+/* What is smaller than any normal number is no reason to turn: the vectors stay. */
+static void test_tiny(void) {
+    double values[2], vectors[4];
+    symmetric_eigen((double[]){0, 1e-310, 1e-310, 0}, 2, values, vectors);
+    CHECK(values[0] == 0 && values[1] == 0 && vectors[0] == 1 && vectors[1] == 0, "%g, %g", values[0],
+          vectors[1]);
+}
+
 /* A v = λ v, and vectors are of length 1 and at right angles. */
 static void test_symmetric(void) {
     for (size_t n = 1; n <= MOST; n += 7) {
@@ -134,6 +145,7 @@ int main(void) {
     RUN(test_known);
     RUN(test_hidden);
     RUN(test_random);
+    RUN(test_tiny);
     RUN(test_symmetric);
     return test_end();
 }

@@ -23,6 +23,11 @@ static void test_score_of_a_token(void) {
     TokenScore first = token_score(&expected, even, 3, 0), other = token_score(&expected, even, 3, 1);
     CHECK(first.rank == 1 && other.rank == 1, "two of the same logit share a rank");
     CHECK(first.best && !other.best, "of two the lower id is chosen");
+
+    const float sure[] = {0, -1e5f, -INFINITY}; /* e^-1e5 is 0 in a double */
+    expected = distribution_of(sure, 3);
+    CHECK(expected.entropy == 0 && expected.log_sum == 0, "entropy %g", expected.entropy);
+    CHECK_NEAR(token_score(&expected, sure, 3, 1).surprisal, 1e5, 0);
 }
 
 static void test_score_of_a_text(void) {
@@ -51,6 +56,13 @@ static void test_difference(void) {
     double kl = log(2) / 2 + log(2.0 / 3) / 2;
     CHECK_NEAR(logits_kl(a, b, 2), kl, 1e-7);
     CHECK_NEAR(logits_kl(a, a, 2), 0, 0);
+    /* What all logits have more changes nothing, and rounding makes no KL less than 0. */
+    for (int more = 1; more < 100; more++) {
+        const float c[] = {0.25f, 1.5f, -0.75f},
+                    d[] = {0.25f + (float)more, 1.5f + (float)more, -0.75f + (float)more};
+        double rounded = logits_kl(c, d, 3);
+        CHECK(rounded >= 0 && rounded < 1e-11, "%d: %g", more, rounded);
+    }
 
     Difference difference = {0};
     Threads *threads = threads_new(1, NULL);

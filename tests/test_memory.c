@@ -1,10 +1,12 @@
 /*
  * Each allocation fails in turn (tests/faults.c does it), once or from there on, while what strangers wrote is read: tokenizer.json
- * and what GGUF can say of it, folders of vocabularies and of weights, chat templates, patterns. What is read says that
+ * and what GGUF can say of it, folders of vocabularies and of weights, chat templates, patterns, models of every kind of layer
+ * with their way back. What is read says that
  * memory is lacking, or gives what it gives otherwise. Memory that is not freed is a sanitizer's find (make sanitize).
  *
  * The short form tries a few allocations of each, the long one (ATTN_LONG_TESTS=1) nearly all of the first hundred.
  */
+#include "attn.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/input.h"
 #include "jinja/template.h"
@@ -119,6 +121,40 @@ static bool read_pattern(String expression, Made *made, Error *error) {
     return true;
 }
 
+static bool at_first_layer(void *user, AttnSite site, size_t layer, size_t head) {
+    (void)user, (void)head;
+    return site == ATTN_RESID_PRE && layer == 0;
+}
+
+static void add_gradient(void *user, const AttnActivation *seen, float *gradient) {
+    add(user, gradient, seen->n_rows * seen->n_cols * sizeof *gradient);
+}
+
+/* A model, its session, a copy of that, logits, and the gradient of one. */
+static bool run_model(String path, Made *made, Error *error) {
+    static const int32_t tokens[] = {3, 1, 4, 1, 5, 9, 2, 6};
+    enum { N = sizeof tokens / sizeof *tokens };
+    const AttnTerm term = {N - 1, 5, false, 1};
+    const AttnGradientProbe probe = {made, at_first_layer, add_gradient};
+    float logits[300];
+    double metric;
+    AttnError inner = {""};
+    AttnModel *model =
+        attn_model_open(path.data, &(AttnModelOptions){.tokenizer = "tests/data/study/letters.gguf"}, &inner);
+    AttnSession *session =
+        model ? attn_session_new(model, &(AttnSessionOptions){.n_ctx = 24, .n_threads = 1}, &inner) : NULL;
+    bool ok =
+        session && attn_model_shape(model).n_vocab <= 300 && attn_feed(session, tokens, N, logits, 1, &inner);
+    if (ok) add(made, logits, attn_model_shape(model).n_vocab * sizeof *logits);
+    AttnSession *fork = ok ? attn_session_fork(session, NULL, &inner) : NULL;
+    ok = fork && attn_gradient(fork, tokens, N, &term, 1, &probe, &metric, &inner);
+    if (!ok) error_set(error, "%s", inner.message);
+    attn_session_free(fork);
+    attn_session_free(session);
+    attn_model_close(model);
+    return ok;
+}
+
 static Made usual, made;
 static size_t n_failed;
 
@@ -185,6 +221,16 @@ static void test_folders(void) {
     for (size_t i = 0; i < 3; i++) try_all(read_words, (String){words[i], strlen(words[i])});
 }
 
+static void test_models(void) {
+    static const char *const names[] = {"qwen35", "qwen2moe", "gemma3", "bloom", "olmo", "llama-longrope"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[64];
+        int n = snprintf(path, sizeof path, "tests/data/reference/%s.gguf", names[i]);
+        try_all(run_model, (String){path, (size_t)n});
+        CHECK(usual.n > 600, "%s: %zu bytes", names[i], usual.n);
+    }
+}
+
 static void test_templates(void) {
     Error error = {{0}};
     TextBuffer text = {0};
@@ -228,6 +274,7 @@ int main(void) {
     scratch_begin();
     RUN(test_tokenizer_json);
     RUN(test_folders);
+    RUN(test_models);
     RUN(test_templates);
     RUN(test_patterns);
     char path[sizeof scratch_folder + 32];

@@ -95,10 +95,21 @@ done
 try --version
 has out_has '^attn [0-9]'
 
+# A vocabulary for which GGUF has no keys goes along as it is, and is read back.
+mkdir "$tmp/words"
+cp tests/data/torch/opt/* "$tmp/words"
+printf '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}, "normalizer": {"type": "Lowercase"}, "decoder": {"type": "Fuse"}}' \
+    >"$tmp/words/tokenizer.json"
+try "$tmp/words" "$out" F16
+has [ "$code" -eq 0 ]
+has one_line "note: the vocabulary is in the file as the folder's tokenizer.json alone, which attn reads and llama.cpp does not: "
+has [ "$("$run" "$out" --tokens -p aBbA)" = "0 1 1 0" ]
+
 # Refusals, with nothing written.
 rm -f "$out"
 refuses 2 'no model is named: ./quantize MODEL OUT.gguf TYPE'
 refuses 2 'no output and no type are named' "$model"
+refuses 2 'no output and no type are named' --dry-run "$model"
 refuses 2 'no output is named' "$model" Q4_K_M
 refuses 2 'no type is named' "$model" "$out"
 refuses 2 "there is no type 'Q4_K_X'; there are F32, F16, .*Q2_K" "$model" "$out" Q4_K_X

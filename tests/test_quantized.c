@@ -9,20 +9,26 @@
 #include <sys/wait.h>
 
 static unsigned char file[1 << 18];
-static char out_path[300], error_path[300], said[1000];
+static char out_path[300], error_path[300], printed_path[300], said[1000], printed[4000];
 
-/* Runs quantize FILE OUT with these words. Returns its exit code; what it says on stderr is in `said`. */
+static void read_back(const char *path, char *text, size_t size) {
+    FILE *from = fopen(path, "r");
+    text[from ? fread(text, 1, size - 1, from) : 0] = '\0';
+    if (from) fclose(from);
+}
+
+/* Runs quantize FILE OUT with these words. Returns its exit code; what it says on stderr is in `said`, on stdout in `printed`. */
 static int quantize(const char *words) {
     const char *program = getenv("QUANTIZE");
     char command[1500];
     snprintf(out_path, sizeof out_path, "%s/out", scratch_folder);
     snprintf(error_path, sizeof error_path, "%s/error", scratch_folder);
-    snprintf(command, sizeof command, "'%s' '%s' '%s' %s >/dev/null 2>'%s'", program ? program : "./quantize",
-             scratch_path(), out_path, words, error_path);
+    snprintf(printed_path, sizeof printed_path, "%s/printed", scratch_folder);
+    snprintf(command, sizeof command, "'%s' '%s' '%s' %s >'%s' 2>'%s'", program ? program : "./quantize",
+             scratch_path(), out_path, words, printed_path, error_path);
     int status = system(command);
-    FILE *errors = fopen(error_path, "r");
-    said[errors ? fread(said, 1, sizeof said - 1, errors) : 0] = '\0';
-    if (errors) fclose(errors);
+    read_back(error_path, said, sizeof said);
+    read_back(printed_path, printed, sizeof printed);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -135,35 +141,45 @@ static void test_content(void) {
     }
 }
 
-/* A tensor of more weights than go to the file at once, by a few rows: each weight is where it was. */
+/* Tensors of more weights, or whole numbers, than go to the file at once, by a few rows: each is where it was. */
 static void test_long_tensor(void) {
-    enum { ROWS = 2051, COLS = 512 };
-    static unsigned char bytes[ROWS * COLS * 4 + 4096];
+    enum { ROWS = 2051, COLS = 512, NUMBERS = 1 << 20 };
+    static unsigned char bytes[ROWS * COLS * 4 + NUMBERS + 4096];
     static float x[ROWS * COLS], y[ROWS * COLS];
     Gguf gguf = gguf_begin(3);
     Error error;
     gguf_string(&gguf, "general.architecture", "llama");
     GgufTensor *tensor = gguf_tensor(&gguf, "token_embd.weight", T_F32, ROWS, COLS);
     gguf_tensor(&gguf, "output_norm.weight", T_F32, 0, COLS);
+    GgufTensor *numbers =
+        gguf_tensor(&gguf, "numbers.of.a.name.of.more.than.32", 26, 0, NUMBERS / 4 + 2); /* I32 */
+    numbers->n_bytes = NUMBERS + 8;
     size_t n = gguf_write(&gguf, bytes);
     for (size_t i = 0; i < ROWS * COLS; i++) x[i] = (float)(i * i % 2039);
     memcpy(bytes + tensor->data_at, x, sizeof x);
     scratch_write(bytes, n);
-    CHECK(quantize("F16 -t 3") == 0 && !*said, "%s", said);
+    CHECK(quantize("F16 -t 3 -v") == 0 && !*said, "%s", said);
+    CHECK(strstr(printed,
+                 "\nnumbers.of.a.name.of.more.than.32           262146  I32    -> I32         1048584\n"),
+          "%s", printed);
     Checkpoint *checkpoint = checkpoint_open(out_path, &error);
     CHECK(checkpoint, "%s", error.message);
     if (checkpoint) dtype_unpack(y, DTYPE_F16, checkpoint_tensor(checkpoint, 0)->data, ROWS * COLS);
     CHECK(memcmp(x, y, sizeof x) == 0, "weights are others, or elsewhere");
+    if (checkpoint)
+        CHECK(memcmp(checkpoint_tensor(checkpoint, 2)->data, bytes + numbers->data_at, NUMBERS + 8) == 0,
+              "other numbers");
     checkpoint_close(checkpoint);
 }
 
-/* A number in row 3 of the matrix's 5 rows, and what comes of it. */
+/* A number in row 3 of the matrix's 5 rows, or at its very end, and what comes of it. */
 static void test_bad_weights(void) {
     static const struct {
         uint32_t type;
         uint32_t bits; /* of a float, or of a half */
         const char *words;
         const char *says; /* NULL: nothing */
+        bool last;
     } cases[] = {
         {T_F32, 0x7fc00000, "Q8_0", "tensor 'token_embd.weight' has NaN or infinity in row 3"},
         {T_F32, 0xff800000, "Q4_K", "tensor 'token_embd.weight' has NaN or infinity in row 3"},
@@ -180,13 +196,16 @@ static void test_bad_weights(void) {
         {T_F32, 0x4f000000, "Q4_K",
          "has weights that the new type cannot hold in row 3; they are too large"}, /* the embedding is the output, too */
         {T_F32, 0x00000001, "Q4_K", NULL},
+        {T_F32, 0x7fc00000, "Q8_0", "has NaN or infinity in row 4", true},
+        {T_F32, 0x47800000, "F16", "has weights that the new type cannot hold in row 4", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Gguf gguf = gguf_begin(3);
         gguf_string(&gguf, "general.architecture", "llama");
-        GgufTensor *tensor = gguf_tensor(&gguf, "token_embd.weight", cases[i].type, 5, 256);
+        GgufTensor *tensor = gguf_tensor(&gguf, "token_embd.weight", cases[i].type, 5, 1024);
         size_t n = gguf_write(&gguf, file), size = cases[i].type == T_F32 ? 4 : 2;
-        memcpy(file + tensor->data_at + (3 * 256 + 17) * size, &cases[i].bits, size);
+        size_t at = cases[i].last ? 5 * 1024 - 1 : 3 * 1024 + 17;
+        memcpy(file + tensor->data_at + at * size, &cases[i].bits, size);
         scratch_write(file, n);
         unlink(out_path);
         int code = quantize(cases[i].words);
@@ -291,6 +310,7 @@ int main(void) {
     RUN(test_vocabulary);
     unlink(out_path);
     unlink(error_path);
+    unlink(printed_path);
     scratch_end();
     return test_end();
 }

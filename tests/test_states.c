@@ -6,6 +6,9 @@
 
 #include "cli/counts.h"
 #include "cli/info.h"
+#include "measures/edgegraph.h"
+#include "measures/scoreparts.h"
+#include "slope.h"
 
 #define FIRST "blk.0."
 #define SECOND "blk.1."
@@ -298,6 +301,56 @@ static void test_sizes(void) {
     }
 }
 
+/* The way back through a state, of more tokens than are kept at once; heads as a folder has them; gates that are wide open. */
+static void test_gradients(void) {
+    static const int32_t ids[] = {1, 5, 6, 7, 3};
+    for (size_t k = 0; k < 4; k++) {
+        Gguf gguf = state_model(architectures[k > 0]);
+        gguf_u32(&gguf, k ? "qwen35.context_length" : "lfm2.context_length", 64);
+        if (k >= 2) gguf_string(&gguf, "attn.delta_heads", "grouped");
+        n_file = gguf_write(&gguf, file);
+        for (int i = 0; k == 3 && i < 4; i++)
+            memcpy(file + gguf_find_tensor(&gguf, FIRST "ssm_dt.bias")->data_at + 4 * i, &(float){20.5f}, 4);
+        for (int i = 0; k && i < 4; i++)
+            memcpy(file + gguf_find_tensor(&gguf, FIRST "ssm_a")->data_at + 4 * i,
+                   &(float){k == 3 ? -0.02f : -0.2f}, 4);
+        scratch_write(file, n_file);
+        check_slope(scratch_path(), architectures[k > 0], ids, COUNT(ids), 40, 5);
+    }
+}
+
+/* Gates behind heads, where no layer keeps a state: edges are refused; a score is taken apart unless a norm is over all heads. */
+static void test_gates(void) {
+    for (int norm = 0; norm < 3; norm++) { /* none, of a head, of all */
+        Gguf gguf = state_model("qwen35");
+        for (size_t i = gguf.n_tensors; i-- > 0;)
+            if (strncmp(gguf.tensors[i].name, FIRST, strlen(FIRST)) == 0)
+                gguf_drop_tensor(&gguf, &gguf.tensors[i]);
+        static char names[40][40];
+        for (size_t i = 0; i < gguf.n_tensors; i++) {
+            if (strncmp(gguf.tensors[i].name, SECOND, strlen(SECOND)) != 0) continue;
+            snprintf(names[i], sizeof names[i], FIRST "%s", gguf.tensors[i].name + strlen(SECOND));
+            gguf.tensors[i].name = names[i];
+        }
+        gguf_u32(&gguf, "qwen35.block_count", 1);
+        if (norm)
+            gguf_tensor(&gguf, FIRST "attn_q_norm.weight", T_F32, 0, norm == 1 ? D_HEAD : N_HEAD * D_HEAD);
+        Model *model = accept(&gguf);
+        if (!model) return;
+        Error error = {{0}};
+        Arena arena = {0};
+        EdgeGraph graph;
+        CHECK(!edgegraph_begin(&graph, model, &arena, &error), "accepted");
+        check_message(&error, scratch_path(), "a gate behind each head reads the stream", "gates");
+        bool can = score_parts_can(&(Subject){.model = model}, 0, &error);
+        CHECK(can == (norm < 2), "%d: %s", norm, error.message);
+        if (!can)
+            CHECK(strstr(error.message, "gates between them, and a norm over all"), "%s", error.message);
+        arena_free(&arena);
+        model_close(model);
+    }
+}
+
 int main(void) {
     Error error;
     pool = threads_new(1, &error);
@@ -311,6 +364,8 @@ int main(void) {
     RUN(test_cache);
     RUN(test_interrupted);
     RUN(test_sizes);
+    RUN(test_gradients);
+    RUN(test_gates);
     threads_free(pool);
     scratch_end();
     return test_end();

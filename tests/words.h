@@ -59,6 +59,7 @@ static void make_models(void) {
     save_vocabulary("swapped", "a", "ab", "b");
     save_vocabulary("long", "aa", "b", "ab");
     save_vocabulary("longest", "a", "b", "an extraordinary length");
+    save_vocabulary("blank", "a", "", "b");
     save_vocabulary("twenty", "a", "b", "an extraordinary day");
     gguf_u32(&gguf, "llama.context_length", 1024);
     save_model(&gguf, "wide");
@@ -86,6 +87,59 @@ static void make_models(void) {
     fill(&gguf, "output_norm.weight", 0, D_MODEL, 1);
     fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1e6f);
     save("loud");
+    fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1);
+    fill(&gguf, "token_embd.weight", 5 * D_MODEL, D_MODEL, 0); /* "a" is nowhere */
+    save("hollow");
+
+    /* Heads that look, and give nothing; weights that are no numbers; a head that looks at its sink alone. */
+    gguf = good_model(LLAMA);
+    n_file = gguf_write(&gguf, file);
+    fill(&gguf, "blk.0.attn_v.weight", 0, D_KV * D_MODEL, 0);
+    save("deaf");
+    fill(&gguf, "blk.0.attn_v.weight", 0, D_KV * D_MODEL, NAN);
+    save("broken");
+    gguf = good_model(LLAMA);
+    gguf_tensor(&gguf, "blk.0.attn_sinks.weight", T_F32, 0, N_HEAD);
+    n_file = gguf_write(&gguf, file);
+    fill(&gguf, "blk.0.attn_sinks.weight", 0, N_HEAD, 1e9f);
+    save("sunk");
+
+    gguf = good_model(LLAMA); /* a token that breaks what follows it */
+    gguf_tensor(&gguf, "output.weight", T_F32, N_VOCAB, D_MODEL);
+    n_file = gguf_write(&gguf, file);
+    fill(&gguf, "token_embd.weight", 6 * D_MODEL, D_MODEL, NAN);
+    save("unsung");
+    gguf = model_as("gemma2"); /* queries are cut, and then normed; scores have a cap */
+    gguf_f32(&gguf, "gemma2.attention.clamp_kqv", 0.1f);
+    gguf_f32(&gguf, "gemma2.attn_logit_softcapping", 0.5f);
+    gguf_tensor(&gguf, "blk.0.attn_q_norm.weight", T_F32, 0, D_HEAD);
+    gguf_tensor(&gguf, "blk.0.post_attention_norm.weight", T_F32, 0, D_MODEL);
+    gguf_tensor(&gguf, "blk.0.post_ffw_norm.weight", T_F32, 0, D_MODEL);
+    save_model(&gguf, "clamped");
+    gguf = gguf_begin(3); /* a state, and no heads */
+    gguf_string(&gguf, "general.architecture", "lfm2");
+    gguf_u32(&gguf, "lfm2.context_length", N_CTX);
+    gguf_u32(&gguf, "lfm2.embedding_length", D_MODEL);
+    gguf_u32(&gguf, "lfm2.feed_forward_length", D_FF);
+    gguf_u32(&gguf, "lfm2.block_count", 1);
+    gguf_u32(&gguf, "lfm2.attention.head_count", N_HEAD);
+    gguf_u32(&gguf, "lfm2.shortconv.l_cache", 3);
+    gguf_f32(&gguf, "lfm2.attention.layer_norm_rms_epsilon", 1e-6f);
+    add_vocabulary(&gguf, LLAMA);
+    for (size_t i = 0; i < COUNT(model_tensors); i++)
+        if (model_tensors[i].in[LLAMA] && !strstr(model_tensors[i].name, "attn_") &&
+            !strstr(model_tensors[i].name, "output_norm"))
+            gguf_tensor(&gguf, model_tensors[i].name, T_F32, model_tensors[i].rows, model_tensors[i].cols);
+    gguf_tensor(&gguf, "token_embd_norm.weight", T_F32, 0, D_MODEL);
+    gguf_tensor(&gguf, "blk.0.attn_norm.weight", T_F32, 0, D_MODEL);
+    gguf_tensor(&gguf, "blk.0.shortconv.conv.weight", T_F32, D_MODEL, 3);
+    gguf_tensor(&gguf, "blk.0.shortconv.in_proj.weight", T_F32, 3 * D_MODEL, D_MODEL);
+    gguf_tensor(&gguf, "blk.0.shortconv.out_proj.weight", T_F32, D_MODEL, D_MODEL);
+    save_model(&gguf, "states");
+
+    gguf = good_model(LLAMA); /* no token stands for text */
+    gguf_array(&gguf, "tokenizer.ggml.token_type", I32, 8, (const int32_t[]){2, 3, 3, 3, 3, 3, 3, 3}, 32);
+    save_model(&gguf, "mute");
 
     /* Three tokens, vectors of 4 numbers, heads of 6. */
     gguf = good_model(LLAMA);
@@ -117,6 +171,22 @@ static void make_models(void) {
         gguf_tensor(&gguf, names[i], T_F32, tensor->rows, tensor->cols);
     }
     save_model(&gguf, "two");
+    static const char *const gone[] = {"blk.1.ffn_gate.weight", "blk.1.ffn_up.weight",
+                                       "blk.1.ffn_down.weight"};
+    Gguf mixed = gguf; /* experts in the second layer */
+    for (size_t i = 0; i < COUNT(gone); i++) gguf_drop_tensor(&mixed, gguf_find_tensor(&mixed, gone[i]));
+    gguf_u32(&mixed, "llama.expert_count", 1);
+    gguf_u32(&mixed, "llama.expert_used_count", 1);
+    gguf_tensor(&mixed, "blk.1.ffn_gate_inp.weight", T_F32, 1, D_MODEL);
+    gguf_tensor(&mixed, "blk.1.ffn_up_exps.weight", T_F32, D_FF, D_MODEL);
+    gguf_tensor(&mixed, "blk.1.ffn_gate_exps.weight", T_F32, D_FF, D_MODEL);
+    gguf_tensor(&mixed, "blk.1.ffn_down_exps.weight", T_F32, D_MODEL, D_FF);
+    save_model(&mixed, "mixed");
+    n_file = gguf_write(&gguf, file);
+    for (size_t i = 0; i < gguf.n_tensors; i++)
+        if (strstr(gguf.tensors[i].name, ".attn_v.") || strstr(gguf.tensors[i].name, ".attn_output."))
+            fill(&gguf, gguf.tensors[i].name, 0, gguf.tensors[i].n_bytes / 4, 0);
+    save("still");
 }
 
 /* ---- Commands ---- */
