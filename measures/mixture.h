@@ -43,8 +43,9 @@ void mixture_outside_zero(Mixture *mixture);
 void mixture_outside_mean(Mixture *mixture);
 
 /*
- * The run of a text [n], the same in all such runs, with the edges in [n_edges]; all of them if it is NULL, without any way about. Layers below the first
- * reader for which this is another set than in the run before do not run again: they would give the same bits.
+ * The run of a text [n], the same in all such runs, with the edges in [n_edges]; all of them if it is NULL, without any way
+ * about. Layers below the first reader for which this is another set than in the run before do not run again: they would give
+ * the same bits.
  */
 bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *value, Error *error);
 

@@ -5,7 +5,7 @@
 #include "attn.h"
 #include "test.h"
 
-/* What enters the first layer before position `last` moves by `step` along the direction; so the logits there move by mixing alone. */
+/* A move by `step` along the direction of all that enters the first layer before `last`: the logits there move by mixing alone. */
 typedef struct Slope {
     float step;
     size_t last;
@@ -41,7 +41,7 @@ static void slope_add(void *user, const AttnActivation *seen, float *gradient) {
         }
 }
 
-/* Of the logit of token `of` after n tokens, ids[i % n_ids]; the vocabulary has 8. */
+/* Checks the logit of token `of` after n tokens, ids[i % n_ids]; the vocabulary has 8. */
 static void check_slope(const char *path, const char *what, const int32_t *ids, size_t n_ids, size_t n,
                         int32_t of) {
     const float h = 2e-3f;

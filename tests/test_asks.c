@@ -80,7 +80,7 @@ static void test_nothing_depends_on_what_was_asked_before(void) {
     }
 }
 
-/* A context that is given: it may say how positions are turned (LongRoPE: by other factors from 17 on), or be too large, or too small. */
+/* A context may say how positions are turned (LongRoPE: by other factors from 17 on), be too large, or too small. */
 static void test_context(void) {
     static const struct {
         size_t model;

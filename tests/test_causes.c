@@ -215,7 +215,7 @@ static void test_meaning(void) {
     CHECK_CASES(cases);
 }
 
-/* What a text of 300 tokens, which takes two chunks, gives must not depend on how they go: together, or, in F16, one by one. */
+/* The numbers of a text of 300 tokens do not depend on how copies of it go: together, or, in F16, one by one. */
 static void test_long_texts(void) {
     static const Case cases[] = {
         {"$study patch $T/wide $a300 --what z", {"L0H1        +1.9907", "L0H0        -0.9916"}},
@@ -229,7 +229,7 @@ static void test_long_texts(void) {
         /* nll as of `score` */
         {"$study score $T/wide -f $T/500 | tail -n 2", {"501 tokens scored: 2.8355 bits"}},
         {"$study steer $T/wide -f $T/500 --token '#5' -n 0", {"nll, bits         2.83553"}},
-        /* Of more than 512 tokens weights below 1/255 are not kept. */
+        /* A text of more than 512 tokens keeps no weights below 1/255. */
         {"$study view $T/wide -p $(head -c 510 $T/600) --parts patterns --json",
          {"\"n_tokens\": 512,", "\"patterns\": {\"least\": 0.00196078,"}},
         {"$study view $T/wide -p $(head -c 511 $T/600) --parts patterns --json",

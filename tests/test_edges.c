@@ -149,7 +149,7 @@ static void test_resumed_runs_have_the_same_bits(void) { for_each_model(check_re
 
 static void test_all_edges_and_none(void) { for_each_model(check_mixtures); }
 
-/* What heads of layer 0 make at the last position, and what they are said to add. */
+/* Heads of layer 0 at the last position: what they make, and what they are said to add. */
 typedef struct Shared {
     Contributions made;
     float results[8][64]; /* of a head, before the norm */

@@ -109,7 +109,7 @@ static void test_random(void) {
     }
 }
 
-/* What is smaller than any normal number is no reason to turn: the vectors stay. */
+/* Numbers smaller than any normal one are no reason to turn: the vectors stay. */
 static void test_tiny(void) {
     double values[2], vectors[4];
     symmetric_eigen((double[]){0, 1e-310, 1e-310, 0}, 2, values, vectors);

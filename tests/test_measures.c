@@ -56,7 +56,7 @@ static void test_difference(void) {
     double kl = log(2) / 2 + log(2.0 / 3) / 2;
     CHECK_NEAR(logits_kl(a, b, 2), kl, 1e-7);
     CHECK_NEAR(logits_kl(a, a, 2), 0, 0);
-    /* What all logits have more changes nothing, and rounding makes no KL less than 0. */
+    /* All logits may have as much more: nothing changes, and rounding makes no KL less than 0. */
     for (int more = 1; more < 100; more++) {
         const float c[] = {0.25f, 1.5f, -0.75f},
                     d[] = {0.25f + (float)more, 1.5f + (float)more, -0.75f + (float)more};

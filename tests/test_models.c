@@ -520,7 +520,7 @@ static void test_rare_tensors(void) {
     CHECK(isfinite(logits[0]) && logits[0] != logits[1], "%g", (double)logits[0]);
 }
 
-/* What a session gives of what is asked beyond it: logits of more tokens than are fed, a place that it has not been at. */
+/* A session is asked for more than there is: logits of more tokens than are fed, a place that it has not been at. */
 static bool count_rows(void *user, const float *logits, size_t n_vocab, Error *error) {
     (void)logits, (void)n_vocab, (void)error;
     ++*(size_t *)user;

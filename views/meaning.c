@@ -180,7 +180,7 @@ static bool check(const StudyOptions *options, const void *own, Error *error) {
            error_set(error, "say which word to follow: --word \" mole\"");
 }
 
-/* Of a vector of zeros there is none. */
+/* A vector of zeros has none. */
 static void print_cosine(int width, double cosine) {
     isnan(cosine) ? printf("%*s", width, "-") : printf("%*.3f", width, cosine);
 }
