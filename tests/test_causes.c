@@ -273,6 +273,8 @@ static void test_nothing_there(void) {
         {"$study heads $T/mute --repeat 2", {"no token of this vocabulary stands for text"}, 1},
         {"$study view $T/mute --ids 4,5 --json", {"\"repeat\": null"}},
         {"$study heads $g -c 2 --no-bos --json", {"\"n_tokens\": 2,", "\"repeat_gain_nats\": null"}},
+        /* BOS alone is a text, too: its embedding less the mean of those of " " and "a" */
+        {"$study steer $T/one -p ab --plus '' --minus a -n 0", {"    0      1.0915 "}},
         {"$study neurons $T/mixed -p ab --top 12",
          {"L0N5            0.0371", "L0N1            0.0044", "!L1N"}},
         {"$study attribute $T/clamped -p ab --score 'L0H1:2>1' --json",
