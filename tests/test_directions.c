@@ -71,6 +71,7 @@ static void test_npy_refused(void) {
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (4,)}", "not float32"},
         {"{'descr': '<i4', 'fortran_order': False, 'shape': (4,)}", "not float32"},
         {"{'descr': '<f', 'fortran_order': False, 'shape': (4,)}", "not float32"},
+        {"{'descr': '<f", "not float32"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "one or two dimensions"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2)}", "one or two dimensions"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4", "one or two dimensions"},
@@ -95,11 +96,13 @@ static void test_npy_refused(void) {
         bool ok = npy_read("x", bytes, n, &array, &error);
         CHECK(!ok && !array.data && strstr(error.message, heads[i][1]), "%s: %s", heads[i][0], error.message);
     }
-    const unsigned char others[][12] = {"\x93NUMPY\x01", "\x93NUMPY\x04\0\0\0\0", "\x93NUMPX\x01\0\0\0\0",
-                                        "\x93NUMPY\x01\0\xff\xff"};
-    for (size_t i = 0; i < 4; i++) {
+    const unsigned char others[][2000] = {
+        "\x93NUMPY\x01",       "\x93NUMPY\x04\0\0\0\0", "\x93NUMPX\x01\0\0\0\0", "\x93NUMPY\x01\0\xff\xff",
+        "\x93NUMPY\0\0\0\0\0", "\x93NUMPY\x01\0\0\x04"}; /* 1,024 bytes of header */
+    static const size_t sizes[] = {7, 12, 12, 12, 12, 2000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         Error error = {{0}};
-        CHECK(!npy_read("x", others[i], i ? 12 : 7, &array, &error) && strstr(error.message, "is no array"),
+        CHECK(!npy_read("x", others[i], sizes[i], &array, &error) && strstr(error.message, "is no array"),
               "%zu: %s", i, error.message);
     }
 }
@@ -183,6 +186,82 @@ static void test_hints(void) {
     }
 }
 
+/* Tensors that are none of this model's directions, and arrays of another shape than its layers. */
+static void test_refused(void) {
+    static const struct {
+        const char *name;
+        uint64_t rows, cols;
+        const char *says;
+    } tensors[] = {
+        {"direction.", 0, 40, "'direction.' is no direction"},
+        {"direction.01", 0, 40, "'direction.01' is no direction"},
+        {"direction.1x", 0, 40, "'direction.1x' is no direction"},
+        {"direction.1234567", 0, 40, "'direction.1234567' is no direction"},
+        {"directions.1", 0, 40, "'directions.1' is no direction"},
+        {"direction.2", 0, 40, "direction.2 is for a model of more layers than 2"},
+        {"direction.1", 1, 40, "direction.1 is not a vector of 40 numbers in F32"},
+        {"direction.1", 0, 41, "direction.1 is not a vector of 40 numbers in F32"},
+        {NULL, 3, 40, "has 3 rows; one is wanted, or one for each of 2 layers"},
+        {NULL, 2, 39, "its vectors have 39 numbers, and the model's residual stream has 40"},
+    };
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        static unsigned char file[4096];
+        static const float items[3 * 40] = {0};
+        Directions directions = {0};
+        Error error = {{0}};
+        char header[128];
+        Gguf gguf = gguf_begin(3);
+        gguf_string(&gguf, "general.architecture", "controlvector");
+        if (tensors[i].name) gguf_tensor(&gguf, tensors[i].name, T_F32, tensors[i].rows, tensors[i].cols);
+        snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%u, %u)}",
+                 (unsigned)tensors[i].rows, (unsigned)tensors[i].cols);
+        write_bytes(file, tensors[i].name ? gguf_write(&gguf, file)
+                                          : make_npy(file, 1, header, items,
+                                                     (size_t)(4 * tensors[i].rows * tensors[i].cols)));
+        CHECK(!directions_read(&directions, path, model, &error) && strstr(error.message, tensors[i].says),
+              "%s, not '%s'", error.message, tensors[i].says);
+        directions_free(&directions);
+    }
+}
+
+/* One row is a vector of no layer in particular, as many as there are layers one of each, of which zeros are none. */
+static void test_rows(void) {
+    for (size_t n = 1; n <= 2; n++) {
+        static unsigned char file[1024];
+        float items[2][40] = {{0}};
+        Directions directions = {0};
+        Error error = {{0}};
+        char header[128];
+        items[n - 1][3] = 5;
+        snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%u, 40)}",
+                 (unsigned)n);
+        write_bytes(file, make_npy(file, 1, header, items, n * sizeof items[0]));
+        CHECK(directions_read(&directions, path, model, &error), "%s", error.message);
+        CHECK(directions.single == (n == 1) && directions.data[40 * (n - 1) + 3] == 5, "%zu rows", n);
+        CHECK(!directions.rows[0] &&
+                  (n == 1 ? !directions.rows[1] : directions.rows[1] == directions.data + 40),
+              "%zu rows", n);
+        directions_free(&directions);
+    }
+}
+
+/* The strength behind the last colon; what is no number belongs to the name. */
+static void test_strengths(void) {
+    static const char *const cases[][2] = {
+        {"/absent:2", "/absent: "},     {"/absent:-2.5", "/absent: "},      {"/absent:x", "/absent:x: "},
+        {"/absent:2x", "/absent:2x: "}, {"/absent:", "/absent:: "},         {":2", ":2: "},
+        {"/absent:1:2", "/absent:1: "}, {"/absent:1e30", "/absent:1e30: "}, {"/absent:nan", "/absent:nan: "},
+        {"/absent", "/absent: "},       {"/dev/null:3", "/dev/null: "},     {"/:3", "/: "}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Steer *steer = NULL;
+        Error error = {{0}};
+        CHECK(!steer_open(&steer, cases[i][0], model, &error) &&
+                  strncmp(error.message, cases[i][1], strlen(cases[i][1])) == 0,
+              "%s: %s", cases[i][0], error.message);
+        steer_free(steer);
+    }
+}
+
 /* A direction that is written is read back, times the strength, and a row that is not there stays so. */
 static void check_written(const char *name, size_t first) {
     Directions directions = {0};
@@ -226,6 +305,9 @@ int main(void) {
     RUN(test_npy_refused);
     RUN(test_damaged);
     RUN(test_hints);
+    RUN(test_refused);
+    RUN(test_rows);
+    RUN(test_strengths);
     RUN(test_written);
     unlink(path);
     model_close(model);

@@ -5,6 +5,7 @@
 #define _XOPEN_SOURCE 700 /* wcwidth */
 
 #include "anykeys.h"
+#include "cli/input.h"
 #include "test.h"
 
 #include <locale.h>
@@ -111,6 +112,19 @@ static void test_keys(void) {
               editor_line(editor)->n ? editor_line(editor)->data : "", editor_cursor(editor));
         editor_free(editor);
     }
+}
+
+/* A paste that no line has room for is not taken, and a bell tells of it. */
+static void test_long_paste(void) {
+    Editor *editor = editor_new("> ", false);
+    TextBuffer bytes = {0};
+    press(editor, "a\033[200~");
+    for (size_t i = 0; i <= MAX_LINE_BYTES; i++) editor_press(editor, 'b');
+    press(editor, "\033[201~c");
+    editor_draw(editor, 20, 5, &bytes);
+    CHECK(holds(editor, "ac") && memchr(bytes.data, '\a', bytes.n), "%zu bytes", editor_line(editor)->n);
+    free(bytes.data);
+    editor_free(editor);
 }
 
 static void test_events(void) {
@@ -390,14 +404,20 @@ static void resize(Screen *screen, int columns) {
     }
 }
 
+/* A long line behind a row of none, the cursor within it. */
+static void type_rows(Editor *editor) {
+    press(editor, "\033\r\033\r");
+    for (int i = 0; i < 5; i++) press(editor, "0123456789abcdefghij");
+    press(editor, "\033\rrow\033\rthe last row, of more than 16\x01\033[A\033[A");
+}
+
 static void test_resize(void) {
     Screen screen = {.columns = 30, .rows = 20};
     Editor *editor = editor_new("> ", false);
     TextBuffer bytes = {0};
     text_append(&bytes, "above\r\n", 7);
     play(&screen, &bytes);
-    for (int i = 0; i < 5; i++) press(editor, "0123456789abcdefghij");
-    press(editor, "\033\rrow\033\rthe last row, of more than 16\x01\033[A\033[A\033[A");
+    type_rows(editor);
     draw(editor, &screen);
     static const int widths[] = {16, 30, 25, 40, 12};
     for (size_t i = 0; i < COUNT(widths); i++) {
@@ -407,8 +427,7 @@ static void test_resize(void) {
         draw(editor, &screen);
         text_append(&bytes, "above\r\n", 7);
         play(&fresh, &bytes);
-        for (int k = 0; k < 5; k++) press(other, "0123456789abcdefghij");
-        press(other, "\033\rrow\033\rthe last row, of more than 16\x01\033[A\033[A\033[A");
+        type_rows(other);
         draw(other, &fresh);
         CHECK(strcmp(shown(&screen), shown(&fresh)) == 0 && screen.row == fresh.row &&
                   screen.column == fresh.column,
@@ -529,6 +548,7 @@ int main(void) {
     }
     RUN(test_keys);
     RUN(test_events);
+    RUN(test_long_paste);
     RUN(test_history);
     RUN(test_screens);
     RUN(test_place);

@@ -224,7 +224,7 @@ static void test_options(void) {
 /* Numbers that differ by layer: the first counts. Here four queries share a key there. */
 static void test_arrays(void) {
     static unsigned char file[1 << 14];
-    static const int32_t n_head[] = {16, 4}, n_head_kv[] = {4, 4};
+    static const int32_t n_head[] = {16, 4}, n_head_kv[][2] = {{-1, 4}, {4, 4}}; /* below 0: none is said */
     Gguf gguf = gguf_begin(3);
     MixOptions options = {.preset = preset_find("Q2_K"), .output = NO_DTYPE, .embedding = NO_DTYPE};
     DType types[2];
@@ -234,16 +234,131 @@ static void test_arrays(void) {
     gguf_array(&gguf, "llama.attention.head_count", I32, 2, n_head, sizeof n_head);
     gguf_tensor(&gguf, "blk.0.attn_v.weight", T_F32, 2, 256);
     gguf_tensor(&gguf, "blk.1.attn_v.weight", T_F32, 2, 256);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         scratch_write(file, gguf_write(&gguf, file));
         Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
         bool ok = checkpoint && choose_types(checkpoint, &options, types, &n_fallbacks, &error);
         CHECK(ok, "%s", error.message);
-        CHECK(ok && types[0] == (i == 0 ? DTYPE_Q3_K : DTYPE_Q4_K) && types[1] == types[0], "%d",
+        CHECK(ok && types[0] == (i < 2 ? DTYPE_Q3_K : DTYPE_Q4_K) && types[1] == types[0], "%d",
               (int)types[0]);
         checkpoint_close(checkpoint);
-        gguf_array(&gguf, "llama.attention.head_count_kv", I32, 2, n_head_kv, sizeof n_head_kv);
+        if (i < 2)
+            gguf_array(&gguf, "llama.attention.head_count_kv", I32, 2, n_head_kv[i], sizeof n_head_kv[i]);
     }
+}
+
+/*
+ * One matrix alone, which is the first of its role: of which presets, families and sizes llama_tensor_get_type (llama.cpp,
+ * September 2026) asks, and what it makes of odd names and shapes.
+ */
+static void test_single(void) {
+    static unsigned char file[1 << 14];
+    static const char v[] = "blk.0.attn_v.weight", down[] = "blk.0.ffn_down.weight",
+                      output[] = "output.weight";
+    static const struct {
+        const char *architecture;
+        uint32_t n_layer, n_head_kv;
+        const char *preset, *name, *type;
+        uint64_t dims[4];
+        int output, embedding; /* of MixOptions */
+    } cases[] = {
+        /* 70 billion weights: by layers, and of Llama by shared keys, too. */
+        {"llama", 80, 8, "Q3_K_S", v, "Q5_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"llama", 80, 64, "Q3_K_S", v, "Q3_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"llama", 79, 8, "Q3_K_S", v, "Q3_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"qwen2", 80, 64, "Q3_K_S", v, "Q5_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"olmo", 80, 64, "Q3_K_S", v, "Q5_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"deci", 80, 64, "Q3_K_S", v, "Q5_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"jais2", 68, 64, "Q3_K_S", v, "Q5_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"jais2", 80, 64, "Q3_K_S", v, "Q3_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"mpt", 80, 64, "Q3_K_S", v, "Q3_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        /* Falcon. */
+        {"falcon", 32, 64, "Q4_K_M", output, "Q8_0", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"llama", 32, 64, "Q4_K_M", output, "Q6_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"falcon", 32, 64, "Q4_K_M", down, "Q6_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"falcon", 8, 64, "Q4_K_M", down, "Q5_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"falcon", 4, 64, "Q4_K_M", down, "Q4_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"falcon", 32, 64, "Q3_K_M", down, "Q5_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"falcon", 8, 64, "Q3_K_M", down, "Q4_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"falcon", 4, 64, "Q3_K_M", down, "Q3_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"falcon", 4, 64, "Q3_K_L", "blk.0.attn_output.weight", "Q4_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"llama", 4, 64, "Q3_K_L", "blk.0.attn_output.weight", "Q5_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        /* A matrix is one in any of its further dimensions; only a weight is packed. */
+        {"llama", 4, 64, "Q6_K", "x.weight", "Q6_K", {256, 1, 2}, NO_DTYPE, NO_DTYPE},
+        {"llama", 4, 64, "Q6_K", "x.weight", "Q6_K", {256, 1, 1, 2}, NO_DTYPE, NO_DTYPE},
+        {"llama", 4, 64, "Q6_K", "x.weight", "F32", {256}, NO_DTYPE, NO_DTYPE},
+        {"llama", 4, 64, "Q6_K", "eight", "F32", {256, 2}, NO_DTYPE, NO_DTYPE},
+        {"llama", 4, 64, "Q6_K", "blk.12345678901234.weight", "Q6_K", {256, 2}, NO_DTYPE, NO_DTYPE},
+        /* Options: what is the output's where it is the embedding, too. */
+        {"llama", 4, 64, "Q6_K", "token_embd.weight", "F16", {256, 2}, DTYPE_F16, NO_DTYPE},
+        {"llama", 4, 64, "Q6_K", "token_embd.weight", "Q8_0", {256, 2}, DTYPE_F16, DTYPE_Q8_0},
+        {"llama", 4, 64, "Q6_K", "per_layer_token_embd.weight", "Q8_0", {256, 2}, DTYPE_F16, DTYPE_Q8_0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char keys[3][64];
+        static const char *const suffixes[] = {"block_count", "attention.head_count",
+                                               "attention.head_count_kv"};
+        const uint32_t values[] = {cases[i].n_layer, 64, cases[i].n_head_kv};
+        MixOptions options = {.preset = preset_find(cases[i].preset),
+                              .output = cases[i].output,
+                              .embedding = cases[i].embedding};
+        DType type;
+        size_t n_fallbacks;
+        Error error;
+        Gguf gguf = gguf_begin(3);
+        gguf_string(&gguf, "general.architecture", cases[i].architecture);
+        for (size_t k = 0; k < 3; k++) {
+            snprintf(keys[k], sizeof keys[k], "%s.%s", cases[i].architecture, suffixes[k]);
+            gguf_u32(&gguf, keys[k], values[k]);
+        }
+        GgufTensor *tensor = gguf_tensor(&gguf, cases[i].name, T_F32, 2, 256);
+        tensor->n_dims = 0, tensor->n_bytes = 4;
+        for (; tensor->n_dims < 4 && cases[i].dims[tensor->n_dims]; tensor->n_dims++) {
+            tensor->dims[tensor->n_dims] = cases[i].dims[tensor->n_dims];
+            tensor->n_bytes *= (size_t)cases[i].dims[tensor->n_dims];
+        }
+        scratch_write(file, gguf_write(&gguf, file));
+        Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
+        bool ok = checkpoint && choose_types(checkpoint, &options, &type, &n_fallbacks, &error);
+        CHECK(ok, "%s", error.message);
+        CHECK(ok && strcmp(dtype_info(type)->name, cases[i].type) == 0, "%s %u layers, %s, %s: %s",
+              cases[i].architecture, (unsigned)cases[i].n_layer, cases[i].preset, cases[i].name,
+              ok ? dtype_info(type)->name : "");
+        checkpoint_close(checkpoint);
+    }
+}
+
+/* Names without a number of a layer come first: the first two of the role get more bits. */
+static void test_without_a_layer(void) {
+    static unsigned char file[1 << 14];
+    static const struct {
+        const char *name;
+        DType type;
+    } cases[] = {{"blk.0.attn_v.weight", DTYPE_Q4_K},
+                 {"blk", DTYPE_F32},
+                 {"blk.7", DTYPE_F32},
+                 {"blk.v.attn_v.weight", DTYPE_Q5_K},
+                 {"blk.:.attn_v.weight", DTYPE_Q5_K},
+                 {"blk.31.ffn_down_exps.weight", DTYPE_Q4_K},
+                 {"a.ffn_down_exps.weight", DTYPE_Q5_K},
+                 {"b.ffn_down_exps.weight", DTYPE_Q5_K},
+                 {"c.ffn_down_exps.weight", DTYPE_Q4_K}};
+    enum { N = sizeof cases / sizeof *cases };
+    Gguf gguf = gguf_begin(3);
+    MixOptions options = {.preset = preset_find("Q3_K_M"), .output = NO_DTYPE, .embedding = NO_DTYPE};
+    DType types[N];
+    size_t n_fallbacks;
+    Error error;
+    gguf_string(&gguf, "general.architecture", "llama");
+    gguf_u32(&gguf, "llama.block_count", 32);
+    gguf_u32(&gguf, "llama.expert_count", 2);
+    for (size_t i = 0; i < N; i++) gguf_tensor(&gguf, cases[i].name, T_F32, 2, 256);
+    scratch_write(file, gguf_write(&gguf, file));
+    Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
+    CHECK(checkpoint && choose_types(checkpoint, &options, types, &n_fallbacks, &error), "%s", error.message);
+    for (size_t i = 0; checkpoint && i < N; i++)
+        CHECK(types[i] == cases[i].type, "%s: %s", cases[i].name, dtype_info(types[i])->name);
+    checkpoint_close(checkpoint);
 }
 
 /* Within a layer names tell the order, whatever the file's: the second and third of three, of which two get more bits. */
@@ -340,6 +455,8 @@ int main(void) {
     RUN(test_presets);
     RUN(test_options);
     RUN(test_arrays);
+    RUN(test_single);
+    RUN(test_without_a_layer);
     RUN(test_order_within_a_layer);
     RUN(test_no_type_fits);
     RUN(test_names);

@@ -211,6 +211,21 @@ static void test_layouts(void) {
     }
 }
 
+/* Half of a head turns: of its eight rows those of the first four stand in pairs, and the others where they were. */
+static void test_partial_rope(void) {
+    static const unsigned char rows[] = {0, 2, 1, 3, 4, 5, 6, 7};
+    put_config("llama",
+               SIZES ", \"num_attention_heads\": 1, \"head_dim\": 8, \"partial_rotary_factor\": 0.5");
+    put_tensors(&(Given){LAYER "self_attn.q_proj.weight", "F32", "[8, 1]", 32}, 1);
+    Checkpoint *checkpoint = accept(scratch_folder);
+    if (!checkpoint) return;
+    CHECK(checkpoint_lay_out(checkpoint, &error), "%s", error.message);
+    const unsigned char *weights = checkpoint_weights(checkpoint, 0, &error);
+    for (size_t i = 0; i < 8; i++)
+        CHECK(weights[4 * i] == 4 * rows[i], "row %zu is %d", i, weights[4 * i] / 4);
+    checkpoint_close(checkpoint);
+}
+
 /* Numbers of a header that are refused, of both kinds. */
 static void test_headers(void) {
     static const char *const cases[] = {
@@ -519,6 +534,7 @@ int main(void) {
     scratch_begin();
     RUN(test_shapes);
     RUN(test_layouts);
+    RUN(test_partial_rope);
     RUN(test_headers);
     RUN(test_keys);
     RUN(test_many_layers);

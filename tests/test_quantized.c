@@ -127,7 +127,9 @@ static void check_tensors(const Checkpoint *before, const Checkpoint *after) {
 static void test_content(void) {
     Gguf gguf = make_file();
     Error error;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
+        gguf.alignment = (const size_t[]){64, 8, 16384}[i];
+        gguf_u32(&gguf, "general.alignment", (uint32_t)gguf.alignment);
         scratch_write(file, gguf_write(&gguf, file));
         CHECK(quantize("Q8_0 -t 2") == 0 && !*said, "%s", said);
         Checkpoint *before = checkpoint_open(scratch_path(), &error),
@@ -136,8 +138,6 @@ static void test_content(void) {
         if (before && after) check_values(before, after), check_tensors(before, after);
         checkpoint_close(before);
         checkpoint_close(after);
-        gguf.alignment = 8; /* and once more */
-        gguf_u32(&gguf, "general.alignment", 8);
     }
 }
 
