@@ -26,7 +26,7 @@ void corpus_close(Corpus *corpus) {
 
 static bool is_inside_character(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-/* Where n bytes, behind which there are more, are cut; all of them where nothing speaks for a place. */
+/* Where CORPUS_BYTES, n of them, behind which there may be more, are cut; all of them where nothing speaks for a place. */
 static size_t cut(const char *bytes, size_t n) {
     size_t line = n, space = n, character = n - 1;
     while (line > 0 && bytes[line - 1] != '\n') line--;
@@ -34,7 +34,7 @@ static size_t cut(const char *bytes, size_t n) {
     while (space > 1 && bytes[space - 1] != ' ') space--;
     if (space > 1) return space - 1; /* it belongs to the word behind it */
     while (character > 0 && is_inside_character(bytes[character])) character--;
-    return n - character <= 4 && character > 0 ? character : n;
+    return n - character <= 4 ? character : n;
 }
 
 bool corpus_read(Corpus *corpus, String *piece, Error *error) {
@@ -45,8 +45,7 @@ bool corpus_read(Corpus *corpus, String *piece, Error *error) {
         corpus->n += fread(corpus->bytes + corpus->n, 1, CORPUS_BYTES - corpus->n, corpus->file);
     if (interrupted() || ferror(corpus->file))
         return error_set(error, "%s: cannot read: %s", corpus->name, strerror(interrupted() ? EINTR : errno));
-    corpus->given =
-        corpus->n < CORPUS_BYTES || feof(corpus->file) ? corpus->n : cut(corpus->bytes, corpus->n);
+    corpus->given = corpus->n < CORPUS_BYTES ? corpus->n : cut(corpus->bytes, corpus->n);
     corpus->done += corpus->given;
     *piece = (String){corpus->bytes, corpus->given};
     return true;

@@ -226,7 +226,7 @@ static void print_commands(const TalkSetup *setup) {
     for (size_t i = 0; i < setup->n_commands; i++) {
         const TalkCommand *command = &setup->commands[i];
         int n = fprintf(stderr, "  %s %s", command->name, command->value);
-        fprintf(stderr, "%*s%s\n", n < 16 ? 16 - n : 1, "", command->help);
+        fprintf(stderr, "%*s%s\n", 16 - n, "", command->help);
     }
     fputs("  /exit         end, as /bye, /quit and Ctrl-D do\n"
           "  Ctrl-C ends an answer, and here the program; Up brings back what was typed\n"

@@ -141,6 +141,13 @@ bool rollout_measure(Rollout *rollout, Arena *arena, Error *error) {
                        rollout->n);
     if (!ok) return false;
     memcpy(rollout->row, rollout->mixed + rollout->query * rollout->n, rollout->n * sizeof(double));
+    for (size_t key = 0; key < rollout->n; key++)
+        if (!isfinite(rollout->row[key]))
+            return error_set(
+                error,
+                "%s: the attention patterns are not finite; the weights hold NaN or infinity, or "
+                "overflow the F16 cache (take F32)",
+                checkpoint_path(model_checkpoint(subject->model)));
     find_uniform(rollout);
     return !rollout->wants_flow || find_flow(rollout, arena, error);
 }

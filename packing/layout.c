@@ -193,11 +193,9 @@ bool checkpoint_lay_out(Checkpoint *checkpoint, Error *error) {
     checkpoint_string(checkpoint, "attn.delta_heads", &heads, NULL);
     bool grouped = string_equals(heads, "grouped");
     bool halves = string_equals(pairing, "halves"), ok = merge_experts(checkpoint, error);
-    for (size_t i = 0; i < checkpoint->n_entries; i++) {
-        bool is_own =
-            checkpoint->entries[i].key.n > 5 && memcmp(checkpoint->entries[i].key.data, "attn.", 5) == 0;
-        if (!is_own) checkpoint->entries[n++] = checkpoint->entries[i];
-    }
+    for (size_t i = 0; i < checkpoint->n_entries; i++)
+        if (memcmp(checkpoint->entries[i].key.data, "attn.", 5) != 0) /* all keys of folders are longer */
+            checkpoint->entries[n++] = checkpoint->entries[i];
     checkpoint->n_entries = n;
     ok = ok && checkpoint_index(checkpoint, error);
     for (size_t i = 0; ok && i < checkpoint->n_tensors; i++) {

@@ -69,7 +69,7 @@ const char *gradient_option(const GradientOptions *gradient) {
 
 static bool check(const StudyOptions *options, const AttributeView *v, Error *error) {
     const GradientOptions *gradient = &v->gradient;
-    bool is_ig = v->by_name && strcmp(v->by_name, "ig") == 0, two = v->pair.file || v->pair.corrupted;
+    bool is_ig = strcmp(v->by_name, "ig") == 0, two = v->pair.file || v->pair.corrupted;
     if (v->query != NOT_GIVEN || v->head_list)
         return error_set(
             error, "%s is not of --by %s: the metric is that of the last token, and all heads are asked",
@@ -200,7 +200,7 @@ static bool run_alone(NodesView *v, Error *error) {
         return error_set(
             error, "--metric is of an answer: give it with --answer (without, the text's nll is taken)");
     if (!view->gradient.metric_name) kind = pair.wrong >= 0 ? METRIC_LOGIT_DIFF : METRIC_LOGPROB;
-    if (kind == METRIC_LOGIT_DIFF && pair.wrong < 0 && !v->is_nll)
+    if (kind == METRIC_LOGIT_DIFF && pair.wrong < 0)
         return error_set(error, "--metric logit_diff takes a wrong answer: give it with --wrong");
     v->loop.metric = (Metric){v->is_nll ? METRIC_NLL : (MetricKind)kind, pair.answer, pair.wrong,
                               model_config(study->model)->n_vocab, NULL};

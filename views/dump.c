@@ -113,7 +113,7 @@ static bool lacks(const Dump *dump, ProbeSite site) {
 /* "pattern, scores, …" */
 static const char *site_names(char *buffer, size_t n_buffer) {
     size_t n = 0;
-    for (ProbeSite site = 0; site < PROBE_N_SITES && n < n_buffer; site++)
+    for (ProbeSite site = 0; site < PROBE_N_SITES; site++)
         n += (size_t)snprintf(buffer + n, n_buffer - n, "%s%s", site ? ", " : "", probe_site_name(site));
     return buffer;
 }

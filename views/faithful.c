@@ -267,10 +267,9 @@ static void finish(FaithfulView *v) {
 static bool prepare(FaithfulView *v, Error *error) {
     Study *study = v->study;
     size_t by, outside;
-    if (!parse_choice("--by", v->by_name, by_names, 2, &by, error) ||
-        !parse_choice("--outside", v->outside_name, outside_names, N_OUTSIDES, &outside, error) ||
-        !edgegraph_begin(&v->graph, study->model, &study->arena, error))
-        return false;
+    if (!edgegraph_begin(&v->graph, study->model, &study->arena, error)) return false;
+    parse_choice("--by", v->by_name, by_names, 2, &by, error); /* as check() did */
+    parse_choice("--outside", v->outside_name, outside_names, N_OUTSIDES, &outside, error);
     v->by_ig = by == 0;
     v->outside = (Outside)outside;
     if (v->steps == NOT_GIVEN) v->steps = STEPS;

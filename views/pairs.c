@@ -73,7 +73,7 @@ static void append_tokens(const Pairs *pairs, const Tokens *tokens, size_t from,
     for (size_t i = from; i < tokens->n && i < from + SHOWN; i++) {
         String piece = tokenizer_piece(pairs->study->tokenizer, tokens->ids[i], true);
         size_t n = strlen(text);
-        snprintf(text + n, size - n, " \"%.*s\"", string_shown(piece), piece.n ? piece.data : "");
+        snprintf(text + n, size - n, " \"%.*s\"", string_shown(piece), piece.data);
     }
     size_t n = strlen(text);
     snprintf(text + n, size - n, "%s",

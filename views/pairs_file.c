@@ -33,7 +33,8 @@ static bool read_json_line(Pairs *pairs, bool *ends, Error *error) {
         *ends = next == EOF && text->n == 0;
         pairs->n_read += !*ends;
         if (interrupted()) return error_set(error, "interrupted");
-        if (ferror(pairs->file)) return fail(pairs, error, "cannot be read: %s", strerror(errno));
+        if (ferror(pairs->file))
+            return error_set(error, "%s: cannot read: %s", pairs->options->file, strerror(errno));
         if (text->n > MAX_LINE_BYTES) return fail(pairs, error, "has more than %d bytes", MAX_LINE_BYTES);
     } while (!*ends && strspn(text->n ? text->data : "", " \t\r") >= text->n);
     return true;
@@ -94,7 +95,7 @@ static bool find_following(Pairs *pairs, const char *key, String clean, String t
 static bool read_object(Pairs *pairs, const Json *object, Error *error) {
     Pair *pair = &pairs->pair;
     String clean, corrupted, answer, wrong;
-    if (!object || object->kind != JSON_OBJECT) return fail(pairs, error, "is no JSON object");
+    if (object->kind != JSON_OBJECT) return fail(pairs, error, "is no JSON object");
     return get_text(pairs, object, "clean", false, &clean, error) &&
            get_text(pairs, object, "corrupted", false, &corrupted, error) &&
            get_text(pairs, object, "answer", false, &answer, error) &&
