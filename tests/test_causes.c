@@ -24,6 +24,21 @@ static void write_pairs(void) {
     write_text("three", three, 1);
     snprintf(three, sizeof three, "%s[]\n", one);
     write_text("odd", three, 1);
+    /* Two of the three do not fit; two answers are cut; a wrong one is missing; a cell is not the same in all. */
+#define PAIR(clean, corrupted, answer)                                                                       \
+    "{\"clean\": \"" clean "\", \"corrupted\": \"" corrupted "\", \"answer\": \"" answer "\""
+    write_text("left",
+               PAIR("Hi", "Ho", "a") ", \"wrong\": \"a\"}\n" PAIR(
+                   "Hi", "Ho", "a") ", \"wrong\": \"b\"}\n" PAIR("Hi", "Ho", "a") ", \"wrong\": \"a\"}\n",
+               1);
+    write_text("cut",
+               PAIR("Hi", "Ho", "a") ", \"wrong\": \"a\"}\n" PAIR(
+                   "Hi", "Ho", "zz") ", \"wrong\": \"b\"}\n" PAIR("Hi", "Ho", "zz") ", \"wrong\": \"b\"}\n",
+               1);
+    write_text("kinds", PAIR("Hi", "Ho", "a") ", \"wrong\": \"b\"}\n" PAIR("Hi", "Ho", "a") "}\n", 1);
+    write_text("first", PAIR("Hi", "Bi", "a") "}\n" PAIR("Hi", "Ho", "a") "}\n", 1);
+    write_text("grown", PAIR("a", "b", "b") "}\n", 1);
+    write_text("grown-two", PAIR("a", "b", "bc") "}\n", 1);
 }
 
 /* How answers and scores are made: what goes with what, what cannot be, and who is named. */
@@ -70,6 +85,54 @@ static void test_attribute(void) {
         {ATTRIBUTE "--corrupted Hi --answer a --by gradient",
          {"the clean and the corrupted text are the same 2 tokens"},
          1},
+        {"$study attribute $g -p Hi --head $(yes L0H0 | head -65 | paste -sd,)",
+         {"--head takes 64 heads at most\n"},
+         1},
+        {"printf '' | $study attribute $g --pairs -", {"-: holds no pair that can be asked\n"}, 1},
+        {"$study attribute $g --pairs $T/kinds",
+         {"line 2: there is no \"wrong\", unlike the lines before"},
+         1},
+        {"$study attribute $g --pairs $T/left --top 1",
+         {"2 texts left out; the first: line 1: the answer and the wrong one begin", "mean of 1 texts\n"}},
+        {"$study attribute $g --pairs $T/cut --top 1",
+         {"2 texts have an answer of several tokens", "\n1 text left out; it does not fit: line 1: "}},
+        {"$study attribute $T/heads -p ab",
+         {"434445\nL0     ▒▒ <▓▓<<", "\n\nhead   464748495051525354555657585960616263\nL0     ░░<<▒▒"}},
+        {"$study attribute $T/heads -p aab --corrupted aba --answer '#7' --by gradient --edges --svg $T/e.svg && cat $T/e.svg",
+         {"width=\"1464\" height=\"204\""}},
+        {"$study attribute $T/headless -p ab", {"L0attn       +0.00", "!head "}},
+        {"$study attribute $T/same -p ab --head L0H0",
+         {"L0H0 by the position that it took it from: +0.0000 in all\n",
+          "   2 \"ab\"             0.3401   +0.0000\n"}},
+        {"$study attribute $g --ids 1,2 --by gradient --top 1", {"the text's nll, nats a token: +12.4963\n"}},
+        {"$study attribute $g -p Hi --by gradient --metric logit_diff --answer a",
+         {"--metric logit_diff takes a wrong answer: give it with --wrong"},
+         1},
+        {"$study attribute $g -p Hi --by gradient --metric logit_diff",
+         {"--metric is of an answer: give it with --answer"},
+         1},
+        {"$study attribute $T/same --ids 1,7 --by gradient --answer '#7'",
+         {"of all tokens: +0.0000\n", "!#"}},
+        {"$study attribute $g -p Hi --corrupted Ho --answer a --by ig --top 1",
+         {"(mean of 10 on the way between their embeddings)", "-0.1416  +1.0395"}},
+        {"$study attribute $g --pairs $T/one-pair --by gradient --top 1",
+         {"metric, in nats: ln of the answer's probability; mean of 1 pair\n"}},
+        /* Of "ab", one token, and "abc", "ab" and "c", what follows "a" is what it is by itself. */
+        {"sum() { $study attribute $T/nobos \"$@\" | grep ^sum; }; "
+         "[ \"$(sum --pairs $T/grown)\" = \"$(sum -p a --answer b)\" ] && "
+         "[ \"$(sum --pairs $T/grown-two)\" = \"$(sum -p a --answer bc)\" ] && sum -p a",
+         {"sum of all parts +0.7150, logit +0.7150; off by 0.0000\n"}},
+        {"$study attribute $g -p Hi --corrupted Ho --answer a --by gradient --edges --noising --top 1 --check 1",
+         {"(what is sent in the corrupted run - in the clean one)", "where it is read in the clean run\n",
+          "L0H1     final         +3.2149 +23.5939   +3.3423\n"}},
+        {"$study attribute $T/same -p aab --corrupted aba --answer '#7' --by gradient --edges --check 3 --json",
+         {"\"n_checked\": 3, \"correlation\": null"}},
+        {"$study attribute $g --pairs $T/one-pair --by gradient --edges --top 1 --svg $T/e.svg && cat $T/e.svg",
+         {"embed    L0H0.v        +4.4144", "</svg>"}},
+        {"$study attribute $T/same -p aab --corrupted aba --answer '#7' --by gradient --edges --svg $T/e.svg && cat $T/e.svg",
+         {"stroke-width=\"0.60\" opacity=\"0.45\"><title>L0H1 to final: +0.0000"}},
+        {"$study attribute $p -p Hi --corrupted Ho --answer '#30' --by gradient --edges --svg $T/e.svg && cat $T/e.svg",
+         {"y=\"225.5\" font-size=\"10.0\" text-anchor=\"middle\">MLP<"}},
     };
     CHECK_CASES(cases);
 }
@@ -101,11 +164,24 @@ static void test_patch(void) {
          {"2 of 4 have the same bits in both runs: there a patch changes nothing"}},
         {"printf '' | $study patch $g --pairs - --what z", {"-: holds no pairs"}, 1},
         {"cat $T/one-pair | $study patch $g --pairs - --what z --top 1", {"L0H1       +18.41"}},
-        {"$study patch $g --pairs $T --what z", {"cannot be read: Is a directory"}, 1},
         {"$study patch $g --pairs $T/odd --what z", {"odd: line 2: is no JSON object"}, 1},
         {"head -c 17000000 /dev/zero | tr '\\0' a | $study patch $g --pairs - --what z",
          {"-: line 1: has more than 16777216 bytes"},
          1},
+        {"$study patch $g --pairs $T --what z", {": cannot read: Is a directory\n", "!line"}, 1},
+        {"$study patch $g -p Hi --corrupted Ho --answer '' --wrong a",
+         {"--answer is empty: give a token\n"},
+         2},
+        {"$study patch $g -p Hi --corrupted Ho --answer a --path $(yes L0H0:final | head -257 | paste -sd,)",
+         {"--path takes 256 edges at most\n"},
+         1},
+        {"$study patch $g --pairs $T/left --what z --top 1",
+         {"mean of 1 pair\n", "2 pairs left out; the first:\nline 1: the answer and the wrong one begin"}},
+        {"$study patch $g --pairs $T/cut --what z --top 1",
+         {"2 pairs have an answer of several tokens", "1 pair left out; it does not fit:\nline 1: "}},
+        {"$study patch $g --pairs $T/first --what resid --top 0", {"L0       ██  \nL1         ██\n"}},
+        {"$study patch $T/heads -p aab --corrupted aba --answer '#7' --what head-pos --top 0",
+         {"L0H2      . .  <<\nL0H4 ", "only heads that come to 0.11 of the largest somewhere\n"}},
     };
     CHECK_CASES(cases);
 }
@@ -119,6 +195,7 @@ static void test_circuit(void) {
         {"$study circuit $g --composition v --head L1H0", {"L1H0    L0H0      0.159", "!L1H1"}},
         {"$study circuit $s --head L0H0", {NO_HEADS}, 1},
         {"$study circuit $T/same", {"L0H1        0.000     0.000     1.000     0.000"}},
+        {"$study circuit $T/headless", {"study: no layer of this model has attention heads\n"}, 1},
     };
     CHECK_CASES(cases);
 }
@@ -163,6 +240,17 @@ static void test_neurons(void) {
          {"40001 tokens in", "   2.150"}},
         {"printf ' %040000d' 1 | " NEURONS "--neuron L0N0 --corpus - --top 1",
          {"40001 tokens in", "   0.174"}},
+        {"head -c 40000 /dev/zero | tr '\\0' '\\200' | $study neurons $g --neuron L0N0 --corpus - --top 1",
+         {"40000 tokens in", "   1.821"}},
+        /* of which none begins a character */
+        {"$study neurons $g --neuron L0N1 --layer 0 -p Hi",
+         {"--neuron names its layer itself: leave out --layer"},
+         2},
+        {"$study neurons $q --layer 0 -p the", {"this layer has experts: experts have hidden numbers"}, 1},
+        {"$study neurons $T/same --head L0H0 -p ab", {"    2 \"ab\"              0.0000\n"}},
+        {"$study neurons $T/tiny --neuron L0N0 --corpus $T/60",
+         {"-c 1: a window has from 2 to 1 tokens here\n"},
+         1},
     };
     CHECK_CASES(cases);
 }
@@ -187,6 +275,27 @@ static void test_steer(void) {
         {STEER "--neuron L:N1", {"--neuron: 'L:N1' is no neuron such as L3N120"}, 1},
         {STEER "--neuron L0N/", {"--neuron: 'L0N/' is no neuron such as L3N120"}, 1},
         {STEER "--neuron L0N:", {"--neuron: 'L0N:' is no neuron such as L3N120"}, 1},
+        {"$study steer $T/ends -p ab --token '#7' -n 2", {"without: \"\"\nsteered: \"\"\n"}},
+        {"$study steer $T/ends -p ab --token '#7' -n 2 --json",
+         {"\"nll_nats\": 4.12061409, \"text\": \"\"}", "\"top1_changed\": 0, \"text\": \"\"}"}},
+        {"$study steer $g -p Hi --token a --project --strength 2",
+         {"becomes x - (x.u)u, u = d/|d|, 2 times of it;"}},
+        {"$study steer $g -p Hi --token a --project --sweep --strengths 1,2",
+         {"becomes x - strength*(x.u)u, u = d/|d|; positions: all\n", "    0   15.162   14.538\n"}},
+        {"$study steer $g -p Hi --plus Up --minus Do --average mean",
+         {"at resid_pre, means over positions\n"}},
+        {"$study steer $g -p Hi --minus-file $T/60",
+         {"a direction is the difference of two: give --plus or --plus-file, and --minus or --minus-file"},
+         1},
+        {"$study steer $g -p Hi --direction tests/data/study/one.npy",
+         {"d: tests/data/study/one.npy\nresid_post of a layer", "\n    1      2.9407     18.6433\n"}},
+        {"$study steer $T/endless -p b --token '#7' -n 0",
+         {"the direction of layer 0 has length inf: nothing to steer by\n"},
+         1},
+        {"$study steer $s -p the --token t -n 2", {"without: \" t,\"\nsteered: \" tv\"\n"}},
+        /* A row for the only layer is no vector of any layer. */
+        {"$study steer $T/one -p b --token '#7' -n 0 --site resid_post -o $T/d.npy && $study steer $T/one -p b -n 0 --direction $T/d.npy",
+         {"d.npy\nresid_post of a layer", "    0      0.5896      0.7151\n"}},
     };
     CHECK_CASES(cases);
 }
@@ -211,6 +320,15 @@ static void test_meaning(void) {
          {"   3 \"x\"              0.3366   0.3906    0.86\n              others   0.2558\n"}},
         {"$study rollout $g -p Thex", {"!others"}},
         {"$study rollout $s -p the", {"if all looked alike. What values carry and MLPs do is not seen."}},
+        {"$study meaning $g --word a $(yes -- '-p a' | head -14)",
+         {"  12.\n", "!  13.\n", "(12 of 14 sentences fit; --json has all)\n"}},
+        {"$study faithful $g --pairs $T/first --find 1 --kl",
+         {"  10.87%        5   -11.7273        0.9211\n", "whole model's: 1.7727 nats\n",
+          "26 tries, 54 ways"}},
+        {"$study rollout $T/headless -p ab", {"study: no layer of this model has attention heads\n"}, 1},
+        {"$study rollout $T/scoreless -p ab --flow",
+         {"scoreless: the attention patterns are not finite; the weights hold NaN"},
+         1},
     };
     CHECK_CASES(cases);
 }

@@ -379,6 +379,7 @@ has test ! -e "$tmp/none.npy"
 refuses 2 '--json .* -i' "$gpt2" -i --json
 refuses 2 '--stop' "$gpt2" -p Hi --stop ''
 refuses 2 "--kv takes f32, f16 or q8_0, not 'q4'" "$gpt2" -p Hi --kv q4
+refuses 2 "--color takes auto, on or off, not 'blue'" "$gpt2" -p Hi --color blue
 refuses 2 "--speculate takes auto, on or off, not '3'" "$gpt2" -p Hi --speculate 3
 for bad in '-n x' '-n 1e3' '-n -2' '-n 99999999999999999999' '-n 5.5' '-t 0' '-t -1' '-t 9999' '-c 0' '-c -5' \
     '--temp nan' '--temp -1' '--temp hot' '--temp inf' '--top-p 2' '--top-p -0.1' '--top-k -1' '--min-p 1.1' \

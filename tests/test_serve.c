@@ -210,6 +210,7 @@ static void test_asks(void) {
         {"next -p 'Hello there' --top 5", "\"next\", \"-p\", \"Hello there\", \"--top\", \"5\""},
         {"next -p 'Hello there' --top 5", "\"next\",\"-p\",\"\\u0048ello there\",\"--top\",\"5\""},
         {"score -p 'Hello there' --words", "\"score\", \"-p\", \"Hello there\", \"--words\""},
+        {"score -p 'Hello there' -c 6", "\"score\", \"-p\", \"Hello there\", \"-c\", \"6\""},
         {"attend -p 'Hello' --layer 1 --head 0",
          "\"attend\", \"-p\", \"Hello\", \"--layer\", \"1\", \"--head\", \"0\""},
         {"attend -p 'Hello' --layer 1 --head 0 -n 3",

@@ -22,6 +22,9 @@ static void test_ablate(void) {
         {"$study ablate $g -p Hello --heads L0H0 --by mean --with $T/500",
          {"500: 500 tokens, more than the context of 192\n"},
          1},
+        {"$study ablate $g -p Hello --heads L0H0=0.5,L0H1",
+         {"L0H0=0.5 L0H1 set to zero",
+          "=0.5: not all of it: half of its own, and half of what it is set to\n"}},
     };
     CHECK_CASES(cases);
 }
@@ -81,6 +84,11 @@ static void test_attend(void) {
         {"$study attend $g -p Hello --layer 0 --head 0 -n 500",
          {"-n 500: after 5 tokens of text the context of 192 has room for 187\n"},
          1},
+        {"NO_COLOR=1 $study attend $o -p 'the tin' --layer 0 --head 0",
+         {";\r\na row sums to 1 with what the head's"},
+         0,
+         120},
+        {"$study attend $o -p 'the tin' --layer 0 --head 0 --norm", {";\na row sums to 1.\n"}},
     };
     CHECK_CASES(cases);
 }
@@ -98,6 +106,8 @@ static void test_compare(void) {
          {"  at\n", "  ########################\n", "|A_B - A_A|"}},
         {"$study compare $T/one $T/same -p ab", {"  at\n", "2>0\n", "!#"}},
         {"$study compare $g $g -p Hello", {"0       0.000000  0.000000\n", "!0>"}},
+        {"$study compare $T/one $T/headless -p ab",
+         {"   largest  at\n0              -         -\n|A_B - A_A| of"}},
     };
     CHECK_CASES(cases);
 }
@@ -192,6 +202,9 @@ static void test_experts(void) {
         {"$study experts $o -p hi --layer 1", {"layer 1 ", "!layer 0 "}},
         {"$study experts $o -p hi --layer 1", {" 1.0000 …"}, 0, 40},
         {"$study experts $o -p hi --layer 1 --ascii", {" 1.0000 .."}, 0, 40},
+        {"$study experts $p -p hi --layer 0",
+         {"this layer has no experts: all tokens go through the same MLP\n"},
+         1},
     };
     CHECK_CASES(cases);
 }
@@ -245,6 +258,7 @@ static void test_explain(void) {
          {"(the query is the last token: there is none after it to mask)\n"}},
         {"$study explain $g -f $T/60 --layer 0 --head 0 --query 40",
          {" lighter keys left out: 0.", " more are masked\n"}},
+        {"$study explain $T/normed -p ab --layer 0 --head 0", {"√d_head = 1.414; q, k after their norm\n"}},
     };
     CHECK_CASES(cases);
 }
@@ -317,6 +331,8 @@ static void test_next(void) {
         {"$study next $T/wishes -p ab --draw 0 --json",
          {"\"not_done\": [\"XTC\", \"general.sampling.\\u001b[2J\"]", "!note: "}},
         {"$study next $T/same -p ab --samplers warm", {"study: --samplers 'warm' is no step"}, 2},
+        {"$study next $T/one --ids 1,4 --json", {"\"bos\": true"}},
+        {"$study next $T/one --ids 4,1 --json", {"\"bos\": false"}},
     };
     CHECK_CASES(cases);
 }
@@ -350,6 +366,7 @@ static void test_selfcheck(void) {
         {"$study selfcheck $T/nan -p ab",
          {"nan: the logits are not finite; the weights hold NaN or infinity"},
          1},
+        {"$study selfcheck $T/headless -f $T/500", {"502 tokens", "pass  whole prompt equals", "!FAIL"}},
     };
     CHECK_CASES(cases);
 }
@@ -395,6 +412,34 @@ static void test_view(void) {
          {"width=\"4.00\" height=\"4.00\""}},
         {"$study view $g -f $T/60 -o $T/x.svg --svg L0H0; cat $T/x.svg",
          {" tokens, 1 head, ", "!; --layers"}},
+        {"$study view $T/nonsense -p ab --json --parts predictions", {"\"sampling\": null, "}},
+        {"$study view --live -o $T/x.html", {"no model is named, here is no ./model.bin"}, 2},
+        {"$study view --live --no-model --json -o $T/x.html",
+         {"--no-model goes with --live and -o alone"},
+         2},
+        {"$study view --live --no-model -f $T/60 -o $T/x.html",
+         {"--no-model goes with --live and -o alone"},
+         2},
+        {"$study view $g --live --json -p H -o $T/x.html", {"--live writes a page: leave out --json\n"}, 2},
+        {"$study view $g -p H --live -o $T/x.html",
+         {"study: a page of ", "engine and model in it\r\n"},
+         0,
+         -80},
+        {"$study view $g -p H --json --parts lens,head",
+         {"--parts: 'lens,head' is no list of predictions, "},
+         1},
+        {"$study view $g -p H --json --parts lens,x", {"--parts: 'lens,x' is no list of predictions, "}, 1},
+        {"$study view $g -p H -o $T/x.html --parts lens",
+         {"--from, --to, --parts and --ablated-only choose from the numbers: give them with --json\n"},
+         1},
+        {"$study view $g -p Hello --json --to 3 --parts text",
+         {"--parts text: heads' scores are means over all queries; leave out --from and --to\n"},
+         1},
+        {"$study view $g -p Hello --json --to 6",
+         {"--from 0 --to 6: there are the positions 0 to 4, and"},
+         1},
+        {"$study view $g -p Hello --json --from 2 --query 1", {"--query 1 is not in --from 2 --to 5\n"}, 1},
+        {"$study view $g -p Hello --json --to 2 --query 2", {"--query 2 is not in --from 0 --to 2\n"}, 1},
     };
     CHECK_CASES(cases);
 }

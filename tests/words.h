@@ -63,6 +63,13 @@ static void make_models(void) {
     save_vocabulary("twenty", "a", "b", "an extraordinary day");
     gguf_u32(&gguf, "llama.context_length", 1024);
     save_model(&gguf, "wide");
+    gguf_u32(&gguf, "llama.context_length", 1);
+    save_model(&gguf, "tiny");
+    gguf_u32(&gguf, "llama.context_length", N_CTX);
+    gguf_u32(&gguf, "llama.attention.head_count", 64);
+    resize(&gguf, "blk.0.attn_q.weight", 128, D_MODEL);
+    resize(&gguf, "blk.0.attn_output.weight", D_MODEL, 128);
+    save_model(&gguf, "heads");
     gguf = good_model(LLAMA); /* asks for what nobody does */
     gguf_f32(&gguf, "general.sampling.xtc_probability", 0.5f);
     gguf_f32(&gguf, "general.sampling.\x1b[2J", 1);
@@ -136,10 +143,26 @@ static void make_models(void) {
     gguf_tensor(&gguf, "blk.0.shortconv.in_proj.weight", T_F32, 3 * D_MODEL, D_MODEL);
     gguf_tensor(&gguf, "blk.0.shortconv.out_proj.weight", T_F32, D_MODEL, D_MODEL);
     save_model(&gguf, "states");
+    gguf_u32(&gguf, "lfm2.context_length", 1024);
+    save_model(&gguf, "headless");
 
     gguf = good_model(LLAMA); /* no token stands for text */
     gguf_array(&gguf, "tokenizer.ggml.token_type", I32, 8, (const int32_t[]){2, 3, 3, 3, 3, 3, 3, 3}, 32);
     save_model(&gguf, "mute");
+    fill(&gguf, "token_embd.weight", 7 * D_MODEL, 1, INFINITY);
+    save("endless");
+    gguf = good_model(LLAMA);
+    n_file = gguf_write(&gguf, file);
+    fill(&gguf, "blk.0.attn_q.weight", 0, D_MODEL * D_MODEL, NAN);
+    save("scoreless");
+    gguf = good_model(LLAMA); /* "a" or "b" comes next, and nothing finite behind it */
+    gguf_tensor(&gguf, "output.weight", T_F32, N_VOCAB, D_MODEL);
+    n_file = gguf_write(&gguf, file);
+    fill(&gguf, "output.weight", 0, N_VOCAB * D_MODEL, 0);
+    fill(&gguf, "output.weight", 5 * D_MODEL, D_MODEL, 100);
+    fill(&gguf, "output.weight", 6 * D_MODEL, D_MODEL, -100);
+    fill(&gguf, "token_embd.weight", 5 * D_MODEL, 2 * D_MODEL, INFINITY);
+    save("late");
 
     /* Three tokens, vectors of 4 numbers, heads of 6. */
     gguf = good_model(LLAMA);
@@ -160,6 +183,10 @@ static void make_models(void) {
     gguf_drop(&gguf, gguf_find(&gguf, "tokenizer.ggml.bos_token_id"));
     gguf_drop(&gguf, gguf_find(&gguf, "tokenizer.ggml.add_bos_token"));
     save_model(&gguf, "nobos");
+    gguf = good_model(GPT2); /* norms of queries and keys, and no RoPE */
+    gguf_tensor(&gguf, "blk.0.attn_q_norm.weight", T_F32, 0, D_HEAD);
+    gguf_tensor(&gguf, "blk.0.attn_k_norm.weight", T_F32, 0, D_HEAD);
+    save_model(&gguf, "normed");
 
     gguf = good_model(LLAMA);
     gguf_u32(&gguf, "llama.block_count", 2);
