@@ -21,9 +21,9 @@
 
 /* ---- A chain of tokens ---- */
 
-enum { CHAIN = 16, UNKNOWN = 2, CONTROL = 3, USER = 4 };
+enum { CHAIN = 25, UNKNOWN = 2, CONTROL = 3, USER = 4 };
 
-static const struct {
+static struct {
     const char *text;
     int32_t type, next;
 } chain[CHAIN] = {
@@ -43,6 +43,15 @@ static const struct {
     {"<|end|>", CONTROL, 14},
     {"<|return|>", CONTROL, 2},
     {"on", 1, 15},
+    {"so", 1, 17}, /* tags of thoughts in pieces */
+    {"well<think>hm</th", 1, 18},
+    {"ing</thi", 1, 19},
+    {"nk>finished", 1, 20},
+    {"<", 1, 2},
+    {"<|start|>", CONTROL, 22},
+    {"final", 1, 11},
+    {"go", 1, 21},
+    {"at", 1, 11},
 };
 
 static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {

@@ -236,6 +236,21 @@ static void test_thoughts_are_dim(void) {
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
 }
 
+/* Tags that come in pieces, and what only begins as one does. */
+static void test_halves_of_tags(void) {
+    write_chain("so");
+    pid_t pid = start((const char *[]){"run", scratch_path(), "--chat", "--temp", "0", "-p", "b", NULL});
+    await("well\033[2m<think>hm</thing</think>\033[0mfinished<\r\n", 0);
+    int status = finish(pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+    pid = start_with(run_path(),
+                     (const char *[]){"run", scratch_path(), "--chat", "--temp", "0", "-p", "b", NULL},
+                     "/dev/full");
+    await("run: cannot write the text: No space left on device\r\n", 0);
+    status = finish(pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %x", status);
+}
+
 /* That an answer begins as a thought says the template's own text, white space behind it or not; no words of a person. */
 static void test_template_thinks(void) {
     static const struct {
@@ -277,6 +292,30 @@ static void test_channels(void) {
     await("\033[2mmull\033[0m\r\n", 0); /* the channel's name is not shown, and <|end|> does not end */
     int status = finish(pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+    static const struct {
+        const char *begin, *header;
+    } cases[] = {{"go", "final"}, {"go", "assistant"}, {"at", "final"}}; /* the last without a header */
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        chain[22].text = cases[i].header;
+        write_chain(cases[i].begin);
+        pid = start((const char *[]){"run", scratch_path(), "--chat", "--temp", "0", "-p", "b", NULL});
+        await("mull\r\n", 0);
+        CHECK(!strchr(seen, '\033') && !strstr(seen, cases[i].header), "%s", seen);
+        status = finish(pid);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+    }
+}
+
+/* -n ends an answer, and a note says so where a person sees it. */
+static void test_limit(void) {
+    write_chain("on");
+    pid_t pid = start((const char *[]){"run", scratch_path(), "--chat", "--temp", "0", "-n", "3", NULL});
+    size_t at = await("> ", 0);
+    type("b\n");
+    await("> ", await("ononon\r\nrun: note: -n ends answers after 3 tokens; -n -1 does not\r\n", at));
+    type("\004");
+    int status = finish(pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
 }
 
 static void test_interrupts(void) {
@@ -305,7 +344,9 @@ int main(void) {
     RUN(test_refused_conversations);
     RUN(test_thoughts_are_dim);
     RUN(test_template_thinks);
+    RUN(test_halves_of_tags);
     RUN(test_channels);
+    RUN(test_limit);
     RUN(test_interrupts);
     scratch_end();
     return test_end();

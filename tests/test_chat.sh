@@ -64,6 +64,18 @@ all=$("$run" $model --tokens -f "$tmp/text" | wc -w)
 has computed $((all - 5)) # the last of the six tokens has not been fed before
 has [ "$(wc -l <"$tmp/out")" -ge 2 ]
 
+# Where whoever reads has gone, the conversation ends at the first piece of an answer, and well.
+printf 'Hi\nYes\n' >"$tmp/turns"
+mkfifo "$tmp/pipe"
+exec 3<>"$tmp/pipe" 4>"$tmp/pipe" 3<&-
+# shellcheck disable=SC2086
+"$run" $chat -v <"$tmp/turns" >&4 2>"$tmp/err"
+code=$? command='a chat that nobody reads'
+exec 4>&-
+has [ "$code" -eq 0 ]
+has computed 7 # of one question
+has grep -q '^generated .* 1 tokens' "$tmp/err"
+
 # A system message.
 begin
 goes_on '<Be kind>u:Hi\na:'

@@ -224,7 +224,7 @@ static void test_range(void) {
     }
 }
 
-/* Ctrl-C once a long sweep has been announced: what is done is printed, and the signal ends the program. */
+/* Ctrl-C once a long sweep has been announced: what is done is printed, not drawn, and the signal ends the program. */
 static void test_interrupt(void) {
     enum { WORDS = 250 };
     static char texts[2][4 * WORDS + 8];
@@ -233,7 +233,8 @@ static void test_interrupt(void) {
         for (int k = 0; k < WORDS; k++) strcat(texts[i], " the");
     }
     const char *program = getenv("STUDY") ? getenv("STUDY") : "./study";
-    char out[300], err[300];
+    char out[300], err[300], figure[300];
+    snprintf(figure, sizeof figure, "%s", scratch_path("figure"));
     snprintf(out, sizeof out, "%s", scratch_path("out"));
     snprintf(err, sizeof err, "%s", scratch_path("err"));
     pid_t child = fork();
@@ -243,7 +244,7 @@ static void test_interrupt(void) {
             dup2(open(err, O_WRONLY | O_CREAT, 0600), 2) < 0)
             _exit(126);
         execl(program, program, "patch", "weights/model.gguf", "-p", texts[0], "--corrupted", texts[1],
-              "--answer", " the", "--what", "head-pos", "-t", "1", (char *)NULL);
+              "--answer", " the", "--what", "head-pos", "-t", "1", "--svg", figure, (char *)NULL);
         _exit(127);
     }
     size_t n = 0;
@@ -262,6 +263,7 @@ static void test_interrupt(void) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %d", status);
     char *printed = read_whole(out, &n);
     CHECK(printed && strstr(printed, "Ended early: ") && strstr(printed, "?: not done"), "%.300s", printed);
+    CHECK(access(figure, F_OK) != 0, "a drawing of a part");
     free(printed);
     unlink(out);
     unlink(err);

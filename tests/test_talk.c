@@ -4,6 +4,9 @@
  */
 #include "chain.h"
 
+#include <dirent.h>
+#include <sys/syscall.h>
+
 #define CHAT "--chat", "--temp", "0", "-t", "1"
 #define GO_ON "-i", "--temp", "0", "-t", "1"
 static const char model[] = "weights/model.gguf"; /* whose answers are text */
@@ -127,16 +130,41 @@ static void test_commands(void) {
     check_said("b\r/system  Be brief \rc\r", (const char *[]){"c", NULL});
     CHECK(strstr(text_of(path_of("saved")), "\"role\": \"system\", \"content\": \"Be brief\""), "%s",
           text_of(path_of("saved")));
+    check_said("/reset\rb\r/reset\rc\r", (const char *[]){"c", NULL});
+    check_said("/system x\rb\r/reset\rc\r", (const char *[]){"c", NULL});
+    CHECK(strstr(text_of(path_of("saved")), "\"role\": \"system\", \"content\": \"x\""), "%s",
+          text_of(path_of("saved")));
     check_said("/system x\r/system\rc\r", (const char *[]){"c", NULL});
     CHECK(!strstr(text_of(path_of("saved")), "system"), "%s", text_of(path_of("saved")));
+}
+
+/* Thoughts that a model keeps apart are saved apart, and shown where somebody sees them alone. */
+static void test_saves_thoughts(void) {
+    const char *saved = path_of("saved"), *out = path_of("out");
+    char command[400];
+    unlink(saved);
+    write_chain("z"); /* which is unknown */
+    pid_t pid = start_with(run_path(), (const char *[]){"run", scratch_path(), CHAT, NULL}, out);
+    await("> ", 0);
+    type("b\r");
+    snprintf(command, sizeof command, "/save %s\r/exit\r", saved);
+    type(command);
+    CHECK(ends_well(pid), "/exit");
+    CHECK(strstr(text_of(saved), "{\"role\": \"assistant\", \"content\": \"\", \"thinking\": \"mull\"}"),
+          "%s", text_of(saved));
+    CHECK(strcmp(text_of(out), "\n") == 0, "'%s'", text_of(out));
 }
 
 /* Commands fail with a note that says why, and the talk goes on; what the model reads is spared. */
 static void test_save_fails(void) {
     write_chain("<|im_start|>");
-    char command[400];
-    pid_t pid = start((const char *[]){"run", scratch_path(), CHAT, NULL});
+    char command[400], words[9000]; /* more than a stream holds back */
+    memset(words, 's', sizeof words - 1);
+    words[sizeof words - 1] = '\0';
+    pid_t pid = start((const char *[]){"run", scratch_path(), CHAT, "--system", words, "-c", "20000", NULL});
     size_t at = await("> ", 0);
+    type("/save /dev/full\r");
+    at = await("> ", await("run: note: /dev/full: cannot write: No space left on device", at));
     type("/save\r");
     at = await("> ", await("run: note: /save needs the name of a file", at));
     type("/save /nowhere/x\r");
@@ -336,15 +364,60 @@ static void test_suspend(void) {
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
 }
 
+/* Ctrl-Z where it is not to stop anything; a stop by somebody else; and a terminal that goes while nobody is to hear of it. */
+static void test_ignored(void) {
+    write_chain("on");
+    signal(SIGTSTP, SIG_IGN), signal(SIGHUP, SIG_IGN);
+    pid_t pid = start((const char *[]){"run", scratch_path(), CHAT, "--color", "off", NULL});
+    signal(SIGTSTP, SIG_DFL), signal(SIGHUP, SIG_DFL);
+    size_t at = await("> ", 0);
+    type("abc");
+    at = await("> abc", at);
+    type("\x1a");
+    at = await("> abc\r> abc", await("\033[?2004l", at));
+    kill(pid, SIGCONT);
+    at = await("> abc\r> abc", await("\033[?2004h", at));
+    CHECK(is_raw(), "SIGCONT");
+    close(master);
+    int status = 0, ended = 0;
+    for (int i = 0; i < 1000 && !ended; i++, poll(NULL, 0, 10)) ended = waitpid(pid, &status, WNOHANG);
+    CHECK(ended == pid && WIFEXITED(status), "%d, %x", ended, status);
+    if (ended != pid) kill(pid, SIGKILL);
+}
+
+/* Where stderr is no terminal lines are as the terminal has them, and nothing asks for them. */
+static void test_stderr_elsewhere(void) {
+    char script[600];
+    write_chain("<|im_start|>");
+    snprintf(script, sizeof script, "%s %s --chat --temp 0 -t 1 2>%s", run_path(), scratch_path(),
+             path_of("err"));
+    pid_t pid = start_with("/bin/sh", (const char *[]){"sh", "-c", script, NULL}, NULL);
+    CHECK(!strstr(seen, "> "), "%s", seen);
+    type("b\r");
+    await("\033[2m<think>hmm</think>\033[0myes\r\n", 0);
+    type("\004");
+    CHECK(ends_well(pid), "Ctrl-D");
+    CHECK(!*text_of(path_of("err")), "%s", text_of(path_of("err")));
+}
+
 /* Another size draws the line anew. */
 static void test_resize(void) {
     struct winsize size = {.ws_row = 20, .ws_col = 12};
     write_chain("on");
-    pid_t pid = start((const char *[]){"run", scratch_path(), CHAT, "--color", "off", NULL});
+    pid_t pid = start((const char *[]){"run", scratch_path(), "--chat", "-t", "2", "--color", "off", NULL});
     size_t at = await("> ", 0);
     type("abcdefghijklmn");
     at = await("> abcdefghijklmn\r> abcdefghijklmn", at);
     CHECK(ioctl(master, TIOCSWINSZ, &size) == 0, "no size");
+    at = await("\033[1A\r\033[J> abcdefghij\r\r\nklmn\rklmn", at);
+    char folder[64];
+    snprintf(folder, sizeof folder, "/proc/%d/task",
+             (int)pid); /* a thread that does not read gets the signal */
+    DIR *threads = opendir(folder);
+    for (struct dirent *one; threads && (one = readdir(threads));)
+        if (atoi(one->d_name) > 0 && atoi(one->d_name) != pid)
+            syscall(SYS_tgkill, pid, atoi(one->d_name), SIGWINCH);
+    if (threads) closedir(threads);
     at = await("\033[1A\r\033[J> abcdefghij\r\r\nklmn\rklmn", at);
     type("\003\003");
     CHECK(ends_by(pid, SIGINT), "Ctrl-C");
@@ -417,6 +490,7 @@ int main(void) {
     RUN(test_lines);
     RUN(test_goes_on);
     RUN(test_commands);
+    RUN(test_saves_thoughts);
     RUN(test_save_fails);
     RUN(test_waits);
     RUN(test_interrupts);
@@ -425,6 +499,8 @@ int main(void) {
     RUN(test_modes);
     RUN(test_hangup);
     RUN(test_suspend);
+    RUN(test_ignored);
+    RUN(test_stderr_elsewhere);
     RUN(test_resize);
     RUN(test_dumb);
     RUN(test_colours);
