@@ -9,6 +9,7 @@
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "gguf.h"
+#include "views/view.h"
 
 #include <dirent.h>
 
@@ -191,6 +192,25 @@ static void test_too_wide(void) {
         Columns gone = table_too_wide(&no_bar, cases[i].left_out, cases[i].width);
         CHECK(gone == cases[i].gone, "case %zu: 0x%x", i, (unsigned)gone);
     }
+}
+
+/* What a file asks for and is not done: all steps of its order, and of its keys those that have room. */
+static void test_not_done(void) {
+    SamplingFields fields = {.n_passed_over = 1, .passed_over = {"xtc"}, .n_not_done = MAX_NOT_DONE + 3};
+    char expected[64 + 5 * MAX_NOT_DONE];
+    Report report = {.json = true};
+    int n = sprintf(expected, "{\"not_done\": [\"xtc\"");
+    for (size_t i = 0; i < MAX_NOT_DONE; i++) {
+        fields.not_done[i] = (String){"k", 1};
+        n += sprintf(expected + n, ", \"k\"");
+    }
+    sprintf(expected + n, "]}\n");
+    capture_begin();
+    report.out = stdout;
+    json_object(&report, NULL);
+    json_not_done(&report, &fields);
+    json_end_object(&report);
+    check_text(capture_end(), expected);
 }
 
 /* ---- Characters ---- */
@@ -685,6 +705,7 @@ int main(void) {
     RUN(test_counts);
     RUN(test_table);
     RUN(test_too_wide);
+    RUN(test_not_done);
     RUN(test_widths);
     RUN(test_cut);
     RUN(test_bars_and_heat);

@@ -10,19 +10,23 @@
 #include "cli/info.h"
 #include "cli/notes.h"
 
-/* Gives what print_info prints of the scratch file, in a buffer that the next call writes over; NULL if it fails. */
-static const char *info_of(const char *vocabulary, Error *error) {
+/* Gives what print_info prints, in a buffer that the next call writes over; NULL if it fails. */
+static const char *info_at(const char *path, const char *vocabulary, Error *error) {
     static char text[1 << 14];
     char *printed = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&printed, &n);
     if (!out) abort();
-    bool ok = print_info(out, scratch_path(), vocabulary, error);
+    bool ok = print_info(out, path, vocabulary, error);
     fclose(out);
     CHECK(n < sizeof text && (ok || n == 0), "%zu bytes", n);
     snprintf(text, sizeof text, "%s", printed);
     free(printed);
     return ok ? text : NULL;
+}
+
+static const char *info_of(const char *vocabulary, Error *error) {
+    return info_at(scratch_path(), vocabulary, error);
 }
 
 /* Whether the texts agree. A line that is to end with "..." may go on in any way. */
@@ -69,6 +73,42 @@ static void test_runs(void) {
                   "unembedding      = embedding                \n"
                   "norms                     12              48\n"
                   "all                      164             656\n");
+}
+
+/* What only some families have; scripts/expect/reference.py says how their files are made. */
+static void test_families(void) {
+    static const struct {
+        const char *name, *lines;
+    } cases[] = {
+        {"gpt-oss", "\nwindow       2 of 3 layers see, and keep, the last 5 tokens\n"
+                    "experts      2 of 4 for each token, d_ff 12\ntokenizer "},
+        {"gemma3-ollama", "\nwindow       2 of 3 layers see, and keep, the last 4 tokens\n"
+                          "left out     2 tensors, which read pictures\ntokenizer "},
+        {"gemma3", "\nwindow       6 of 7 layers see, and keep, the last 4 tokens\ntokenizer "},
+        {"llama-f32", "176 in Q8_0\ntokenizer "},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char path[256];
+        Error error = {{0}};
+        snprintf(path, sizeof path, "tests/data/reference/%s.gguf", cases[i].name);
+        const char *text = info_at(path, NULL, &error);
+        CHECK(text && strstr(text, cases[i].lines), "%s: %s", cases[i].name, text ? text : error.message);
+    }
+}
+
+/* Keys of the family that nobody reads: the first twelve by name. */
+static void test_unread_keys(void) {
+    static char names[14][16];
+    Gguf gguf = good_model(LLAMA);
+    for (size_t i = 0; i < 14; i++) {
+        snprintf(names[i], sizeof names[i], "llama.odd_%zu", i);
+        gguf_u32(&gguf, names[i], 1);
+    }
+    scratch_write(file, gguf_write(&gguf, file));
+    const char *text = info_of(NULL, NULL);
+    CHECK(text && strstr(text, "\nnot read     \"llama.odd_0\", \"llama.odd_1\", ") &&
+              strstr(text, ", \"llama.odd_11\" and 2 more\ntokenizer "),
+          "%s", text ? text : "nothing");
 }
 
 /* How the file is sampled from, what came from it, and what is not done; its own words in their visible form. */
@@ -240,14 +280,29 @@ static void test_wrong_kinds(void) {
     Gguf gguf = good_model(LLAMA);
     gguf_array(&gguf, "tokenizer.ggml.tokens", I32, 1, "1234", 4);
     gguf_string(&gguf, "general.architecture", "unheard-of");
+    gguf_u32(&gguf, "general.name", 1);
+    gguf_array(&gguf, "unheard-of.attention.head_count", I32, 2, (const int32_t[]){-4, -4}, 8);
+    gguf_array(&gguf, "unheard-of.attention.head_count_kv", I32, 2, (const int32_t[]){-4, 2}, 8);
     scratch_write(file, gguf_write(&gguf, file));
     const char *text = info_of(NULL, &error);
+    CHECK(
+        text &&
+            strstr(text,
+                   "\nmodel        architecture \"unheard-of\"\nshape        n_head -4, n_head_kv -4 to 2\n"),
+        "%s", text ? text : "nothing");
     CHECK(text && strstr(text, "\ntokenizer    \"llama\"\n"), "%s", text ? text : "nothing");
     CHECK(text &&
               strstr(text,
                      "\ncannot run: metadata key 'tokenizer.ggml.tokens' is of type array of int32, expected "
                      "array of string\n"),
-          "%s", text);
+          "%s", text ? text : "nothing");
+    gguf_drop(&gguf, gguf_find(&gguf, "tokenizer.ggml.model"));
+    gguf_string(&gguf, "tokenizer.huggingface.json", "{");
+    scratch_write(file, gguf_write(&gguf, file));
+    text = info_of(NULL, &error);
+    CHECK(text && strstr(text, "\ntokenizer    tokenizer.json\n") &&
+              strstr(text, "\ncannot run: tokenizer.json: "),
+          "%s", text ? text : "nothing");
 }
 
 /* A model's weights counted one by one, and from its shape alone. */
@@ -290,6 +345,8 @@ static void test_refused(void) {
 int main(void) {
     scratch_begin();
     RUN(test_runs);
+    RUN(test_families);
+    RUN(test_unread_keys);
     RUN(test_sampling);
     RUN(test_unsupported);
     RUN(test_cannot_run);

@@ -4,6 +4,8 @@
  */
 #include "tokenizer_json.h"
 
+#include "packing/vocabulary.h"
+
 #include "unicode/normalize.h"
 #include "vocab/vocab_keys.h"
 
@@ -293,6 +295,82 @@ static void test_scores(void) {
     close_tokenizer(opened);
 }
 
+/*
+ * As quantize takes them in: keys that say all of it, each once and whatever the folder had of it, or why there are none. Many
+ * special tokens, one of a long name, and letters that are no token tell nothing against them.
+ */
+static void test_added_keys(void) {
+    static const struct {
+        size_t n_special;
+        int n_long;
+        const char *prefix, *letters, *why;
+    } cases[] = {
+        {70, 0, "false", "\"a\":0,\"e\":1,\"A\":2", ""},
+        {2, 101, "false", "\"a\":0,\"e\":1,\"A\":2", ""},
+        {2, 0, "false", "\"b\":0,\"c\":1,\"d\":2", ""},
+        {2, 0, "true", "\"a\":0,\"e\":1,\"A\":2", "no name of tokenizer.ggml.pre stands for"},
+    };
+    static const char config[] =
+        "{\"bos_token\": \"<1>\", \"added_tokens_decoder\": {\"4\": {\"content\": \"<1>\"}}}";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static char json[1 << 14];
+        size_t n = cases[i].n_special, n_bos = 0;
+        Error error = {{0}}, why = {{0}}, differs = {{0}};
+        char *at = json + sprintf(json, "{\"added_tokens\":[");
+        for (size_t id = 0; id < n; id++)
+            at += sprintf(at, "%s{\"id\":%zu,\"content\":\"<%0*zu>\",\"special\":true}", id ? "," : "",
+                          id + 3, cases[i].n_long, id);
+        at += sprintf(
+            at,
+            "],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":%s},\"decoder\":{\"type\":"
+            "\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{",
+            cases[i].prefix);
+        at += sprintf(at, "%s}}}", cases[i].letters);
+        Opened opened = open_json(json, (size_t)(at - json), i ? NULL : config, &error);
+        CHECK(opened.tokenizer && vocabulary_add(opened.checkpoint, &why, &differs, &error), "%zu: %s", i,
+              error.message);
+        CHECK(*cases[i].why ? strstr(why.message, cases[i].why) != NULL : !*why.message, "%zu: '%s'", i,
+              why.message);
+        CHECK(!*differs.message, "%zu: %s", i, differs.message);
+        for (size_t k = 0; opened.tokenizer && k < checkpoint_n_values(opened.checkpoint); k++)
+            n_bos += string_equals(checkpoint_value(opened.checkpoint, k).key, "tokenizer.ggml.bos_token_id");
+        CHECK(opened.tokenizer && n_bos == (i == 0) &&
+                  checkpoint_has(opened.checkpoint, "tokenizer.ggml.model") == !*cases[i].why,
+              "%zu: %zu", i, n_bos);
+        close_tokenizer(opened);
+    }
+}
+
+/* A file that has a key of a vocabulary already, and not its model: the key is there once, with the vocabulary's value. */
+static void test_replaced_key(void) {
+    static unsigned char file[1 << 12];
+    Gguf gguf = gguf_begin(3);
+    Error error = {{0}}, why = {{0}}, differs = {{0}};
+    size_t n_pre = 0;
+    String pre = {"", 0};
+    gguf_string(&gguf, "tokenizer.ggml.pre", "odd");
+    gguf_string(
+        &gguf, "tokenizer.huggingface.json",
+        "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},"
+        "\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0}}}");
+    scratch_write(file, gguf_write(&gguf, file));
+    Checkpoint *checkpoint = checkpoint_open(scratch_path(), &error);
+    CHECK(checkpoint && vocabulary_add(checkpoint, &why, &differs, &error), "%s", error.message);
+    for (size_t i = 0; checkpoint && i < checkpoint_n_values(checkpoint); i++)
+        n_pre += string_equals(checkpoint_value(checkpoint, i).key, "tokenizer.ggml.pre");
+    CHECK(n_pre == 1 && checkpoint_string(checkpoint, "tokenizer.ggml.pre", &pre, NULL) &&
+              string_equals(pre, "gpt-2"),
+          "%zu: %.*s %s", n_pre, (int)pre.n, pre.data, why.message);
+    checkpoint_close(checkpoint);
+    gguf_string(&gguf, "tokenizer.ggml.remove_extra_whitespaces", "which only GGUF's vocabularies have");
+    scratch_write(file, gguf_write(&gguf, file));
+    checkpoint = checkpoint_open(scratch_path(), &error);
+    CHECK(checkpoint && !vocabulary_add(checkpoint, &why, &differs, &error) &&
+              strstr(error.message, "remove_extra_whitespaces"),
+          "%s", error.message);
+    checkpoint_close(checkpoint);
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_cases);
@@ -301,6 +379,8 @@ int main(void) {
     RUN(test_normal_forms);
     RUN(test_keys);
     RUN(test_scores);
+    RUN(test_added_keys);
+    RUN(test_replaced_key);
     write_file("tokenizer.json", NULL, 0);
     write_file("tokenizer_config.json", NULL, 0);
     scratch_end();

@@ -97,6 +97,9 @@ static void make_models(void) {
     fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1);
     fill(&gguf, "token_embd.weight", 5 * D_MODEL, D_MODEL, 0); /* "a" is nowhere */
     save("hollow");
+    fill(&gguf, "token_embd.weight", 5 * D_MODEL, D_MODEL, 1);
+    fill(&gguf, "token_embd.weight", 7 * D_MODEL, 1, INFINITY);
+    save("endless");
 
     /* Heads that look, and give nothing; weights that are no numbers; a head that looks at its sink alone. */
     gguf = good_model(LLAMA);
@@ -149,8 +152,6 @@ static void make_models(void) {
     gguf = good_model(LLAMA); /* no token stands for text */
     gguf_array(&gguf, "tokenizer.ggml.token_type", I32, 8, (const int32_t[]){2, 3, 3, 3, 3, 3, 3, 3}, 32);
     save_model(&gguf, "mute");
-    fill(&gguf, "token_embd.weight", 7 * D_MODEL, 1, INFINITY);
-    save("endless");
     gguf = good_model(LLAMA);
     n_file = gguf_write(&gguf, file);
     fill(&gguf, "blk.0.attn_q.weight", 0, D_MODEL * D_MODEL, NAN);
