@@ -26,15 +26,14 @@ static bool title_of(Page *page, String *title, Error *error) {
 /* Opens the file that a page with the engine is to hold, and says how large the page becomes. */
 static bool open_weights(Page *page, FILE **weights, Error *error) {
     const char *path = page->study->options->model;
-    char magic[4];
     long n = -1;
     if (page->no_model) return true;
-    *weights = fopen(path, "rb");
-    if (!*weights || fread(magic, 1, sizeof magic, *weights) != sizeof magic ||
-        fseek(*weights, 0, SEEK_END) != 0 || (n = ftell(*weights)) < 0 || fseek(*weights, 0, SEEK_SET) != 0)
-        return error_set(error, "%s: cannot be read: %s", path, strerror(errno));
-    if (memcmp(magic, "GGUF", sizeof magic) != 0)
+    if (strncmp(checkpoint_format(model_checkpoint(page->study->model)), "GGUF", 4) != 0)
         return error_set(error, "%s: a page takes a GGUF file: ./quantize writes one", path);
+    *weights = fopen(path, "rb");
+    if (!*weights || fseek(*weights, 0, SEEK_END) != 0 || (n = ftell(*weights)) < 0 ||
+        fseek(*weights, 0, SEEK_SET) != 0)
+        return error_set(error, "%s: cannot be read: %s", path, strerror(errno));
     double megabytes = (double)page_size((size_t)n) / 1e6;
     if (megabytes > (double)LARGEST_MB && !page->yes)
         return error_set(error, "--live: the page would have %.0f MB: add --yes, or see ./study serve --help",

@@ -58,7 +58,15 @@ head -c 1000 "$gpt2" >"$tmp/cut.gguf"
 refuses 1 'cut.gguf' view "$tmp/cut.gguf" -p Hello --live -o "$page"
 cp "$gpt2" "$tmp/large.gguf" && truncate -s 160M "$tmp/large.gguf"
 refuses 1 'the page would have 22[0-9] MB: add --yes' view "$tmp/large.gguf" -p Hello --live -o "$page"
+cp -r tests/data/torch/opt "$tmp/opt"
+printf '{"a": 0, "b": 1}' >"$tmp/opt/vocab.json"
+echo '#version: 0.2' >"$tmp/opt/merges.txt"
+refuses 1 'opt: a page takes a GGUF file: ./quantize writes one' view "$tmp/opt" -p ab --live -o "$page"
 has has_no_page
+mkfifo "$tmp/pipe"
+head -c 1000 "$tmp/pipe" >"$tmp/head" &
+refuses 1 'pipe: cannot write: Broken pipe' view "$tmp/large.gguf" -p Hello --live --yes -o "$tmp/pipe"
+wait
 if [ -e /dev/full ]; then
     refuses 1 '/dev/full' view "$gpt2" -p Hello --live -o /dev/full
 else
