@@ -16,15 +16,12 @@ static void print_text_of(FILE *file, const TextBuffer *text) {
 /* "custom_id" or "id" as the request gives it; where it gives none, "line". */
 static void print_id(FILE *file, const Request *request) {
     int64_t number = (int64_t)request->line;
-    if (!request->id)
-        fprintf(file, "\"line\": %" PRId64, number);
-    else
-        fprintf(file, "\"%s\": ", request->is_openai ? "custom_id" : "id");
-    if (!request->id) return;
     String text = json_string(request->id);
-    if (request->id->kind == JSON_TEXT)
+    fprintf(file, "\"%s\": ", !request->id ? "line" : request->is_openai ? "custom_id" : "id");
+    json_integer(request->id, &number);
+    if (request->id && request->id->kind == JSON_TEXT)
         print_json_string(file, text.data, text.n);
-    else if (json_integer(request->id, &number))
+    else
         fprintf(file, "%" PRId64, number);
 }
 
@@ -120,7 +117,8 @@ bool answer_print(const Answer *answer, const Request *request, const char *mode
     else if (file)
         print_short(file, answer, request);
     ok = file && !ferror(file);
-    ok = file && fclose(file) == 0 && ok && text_append(line, bytes, n);
+    ok = file && fclose(file) == 0 && ok && n > 0; /* fclose may end well without memory for the line */
+    ok = ok && text_append(line, bytes, n);
     free(bytes);
     free(name.data);
     return ok;

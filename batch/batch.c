@@ -111,8 +111,10 @@ static bool encode_prompt(const Batch *batch, const Request *request, Tokens *to
         return tokenizer_encode(setup->tokenizer, prompt->text, prompt->n,
                                 ENCODE_ENDS | (setup->special ? ENCODE_SPECIAL : 0), tokens, error) &&
                prompt_or_bos(setup->tokenizer, tokens, error);
-    for (size_t i = 0; i < prompt->n; i++)
-        if (json_integer(json_item(prompt, i), &id) && !tokens_push(tokens, (int32_t)id, error)) return false;
+    for (size_t i = 0; i < prompt->n; i++) {
+        json_integer(json_item(prompt, i), &id);
+        if (!tokens_push(tokens, (int32_t)id, error)) return false;
+    }
     return true;
 }
 
@@ -225,7 +227,7 @@ static bool fill(Batch *batch, Error *error) {
     bool ends = false;
     for (size_t i = 0; i < setup->n_parallel && !ends && !interrupted(); i++) {
         Slot *slot = &batch->slots[i];
-        while (!slot->generator && !ends) {
+        while (!slot->generator) {
             Error why;
             if (setup->in_order && batch->n_begun - batch->n_written >= n_waiting(batch)) return true;
             if (!next_request(batch, slot, batch->n_active == 0, &ends, &why, error)) return false;
@@ -333,7 +335,7 @@ static bool print_header(const Batch *batch, char **header, size_t *n, Error *er
             (double)settled.presence_penalty, (double)settled.frequency_penalty, settled.penalty_window,
             settled.order);
     bool written = !ferror(file);
-    written = fclose(file) == 0 && written;
+    written = fclose(file) == 0 && written && *n > 0; /* fclose may end well without memory for the text */
     return ok && (written || no_memory(error));
 }
 

@@ -73,13 +73,11 @@ void likelihoods_free(Likelihoods *likelihoods) {
     free(likelihoods);
 }
 
-/* Tokens of a text, with what begins every text in front where that is usual, or where there is no text. */
-static bool encode(const Likelihoods *likelihoods, String text, Tokens *tokens, Error *error) {
-    const Tokenizer *tokenizer = likelihoods->tokenizer;
-    int32_t bos = tokenizer_bos(tokenizer);
-    if (bos >= 0 && (tokenizer_adds_bos(tokenizer) || text.n == 0) && !tokens_push(tokens, bos, error))
-        return false;
-    return tokenizer_encode(tokenizer, text.data, text.n, 0, tokens, error);
+/* Tokens of a text, with what begins every text, if the vocabulary has that, in front. */
+static bool encode(const Likelihoods *likelihoods, String text, bool begins, Tokens *tokens, Error *error) {
+    int32_t bos = tokenizer_bos(likelihoods->tokenizer);
+    if (begins && bos >= 0 && !tokens_push(tokens, bos, error)) return false;
+    return tokenizer_encode(likelihoods->tokenizer, text.data, text.n, 0, tokens, error);
 }
 
 static size_t without_space(String text) {
@@ -91,11 +89,14 @@ static bool encode_item(const Likelihoods *likelihoods, String context, String c
                         Error *error) {
     Tokens alone = {0};
     TextBuffer both = {0};
+    const String before = {context.data, without_space(context)};
+    const bool begins =
+        tokenizer_adds_bos(likelihoods->tokenizer) || before.n == 0; /* or nothing would foresee it */
     bool ok = (text_append(&both, context.data, context.n) &&
                text_append(&both, continuation.data, continuation.n)) ||
               no_memory(error);
-    ok = ok && encode(likelihoods, (String){context.data, without_space(context)}, &alone, error) &&
-         encode(likelihoods, (String){both.n ? both.data : "", both.n}, &item->tokens, error);
+    ok = ok && encode(likelihoods, before, begins, &alone, error) &&
+         encode(likelihoods, (String){both.n ? both.data : "", both.n}, begins, &item->tokens, error);
     size_t n = item->tokens.n, n_ctx = session_n_ctx(likelihoods->context);
     item->n_context = alone.n;
     if (ok && alone.n == 0)
@@ -189,10 +190,9 @@ static bool feed_items(Likelihoods *likelihoods, size_t begin, size_t end, Error
     return true;
 }
 
-/* Whether two items have the same context, in tokens. */
+/* Whether two items have the same context, in tokens, of which they have as many. */
 static bool same_context(const Item *a, const Item *b) {
-    return a->n_context == b->n_context &&
-           memcmp(a->tokens.ids, b->tokens.ids, a->n_context * sizeof *a->tokens.ids) == 0;
+    return memcmp(a->tokens.ids, b->tokens.ids, a->n_context * sizeof *a->tokens.ids) == 0;
 }
 
 bool likelihoods_of(Likelihoods *likelihoods, const Request *request, const Likelihood **all, size_t *n,

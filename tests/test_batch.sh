@@ -124,12 +124,21 @@ done <<'END'
 one of the two"}|{"prompt": "a", "messages": [{"role": "user", "content": "b"}]}
 "\"prompt\" must be a text, or an array of token ids"}|{"prompt": ["a", "b"]}
 "\"prompt\" must be a text, or an array of token ids"}|{"prompt": []}
+or an array of token ids"}|{"prompt": 5}
+or an array of token ids"}|{"prompt": [-1]}
+or an array of token ids"}|{"prompt": [3000000000]}
 is outside the vocabulary of 8192"}|{"prompt": [99999]}
 "\"id\" must be a text or an integer"}|{"id": 1.5, "prompt": "a"}
 "\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": -1}
+"\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": 2e9}
+"\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": "hot"}
 "\"top_k\" must be an integer from 0 to 1e+09"}|{"prompt": "a", "top_k": 1.5}
+"\"top_k\" must be an integer from 0 to 1e+09"}|{"prompt": "a", "top_k": -1}
 "\"max_tokens\" must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_tokens": "many"}
+must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "n_predict": -2}
+must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_tokens": 1000000001}
 "\"seed\" must be an integer of 0 or more"}|{"prompt": "a", "seed": -1}
+"\"seed\" must be an integer of 0 or more"}|{"prompt": "a", "seed": 1.5}
 "\"stop\" must be a text that is not empty, or an array of them"}|{"prompt": "a", "stop": [""]}
 "\"stop\" must be a text that is not empty|{"prompt": "a", "stop": "\u0000"}
 "\"stop\" has more than 16 texts"}|{"prompt": "a", "stop": ["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q"]}
@@ -137,17 +146,21 @@ is outside the vocabulary of 8192"}|{"prompt": [99999]}
 "\"n\" is not done here"}|{"prompt": "a", "n": 2}
 "\"tools\" is not done here"}|{"prompt": "a", "tools": [1]}
 "\"messages\" must be an array of messages, one at least"}|{"messages": []}
+one at least"}|{"messages": "Hi"}
 "a message's role must be system, user, assistant, developer or tool"}|{"messages": [{"role": "root", "content": "a"}]}
 "a message needs a content that is a text"}|{"messages": [{"role": "user"}]}
 "a message's content may have parts of text only"}|{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}
 has no chat template (tokenizer.chat_template); give one"}|{"messages": [{"role": "user", "content": "a"}]}
 "message": "the request has no body"}|{"custom_id": "a"}
+"message": "the request has no body"}|{"custom_id": "a", "body": [1]}
 "message": "\"url\" must be /v1/completions or /v1/chat/completions"}|{"custom_id": "a", "url": "/v1/embeddings", "body": {"prompt": "a"}}
 "message": "the body is not one for the request's url"}|{"custom_id": "a", "url": "/v1/completions", "body": {"messages": [{"role": "user", "content": "a"}]}}
 a continuation has no token of its own"}|{"context": "a", "continuation": ""}
+a continuation has no token of its own"}|{"context": "", "continuation": ""}
 "a context needs a \"continuation\" or \"choices\", one of the two"}|{"context": "a"}
 "\"context\" must be a text"}|{"context": 1, "continuation": "a"}
 "\"choices\" must be an array of texts, one at least"}|{"context": "a", "choices": []}
+one at least"}|{"context": "a", "choices": "b"}
 "\"choices\" must be an array of texts, one at least"}|{"context": "a", "choices": ["b", 1]}
 "\"continuation\" must be a text"}|{"context": "a", "continuation": ["b"]}
 "\"temperature\" is not done here with a context"}|{"context": "a", "continuation": "b", "temperature": 1}
@@ -155,6 +168,9 @@ END
 printf '{"id": 1, "prompt": [%s]}\n' "$(seq -s, 1 1025)" >"$tmp/long"
 try "$model" --batch "$tmp/long"
 has grep -q '^{"id": 1, "error": "1025 tokens are more than the context of 1024 holds"}$' "$tmp/out"
+printf '{"id": 1, "context": "A", "continuation": "%s"}\n' "$(seq -s' ' 1025)" >"$tmp/long"
+try "$model" --batch "$tmp/long"
+has grep -q '^{"id": 1, "error": "[0-9]* tokens are more than the context of 1024 holds"}$' "$tmp/out"
 printf '{"id": 1, "prompt": "A", "max_tokens": 1}\n{"id": 1, "prompt": "B", "max_tokens": 1}\n{"id": "1", "prompt": "C", "max_tokens": 1}\n' >"$tmp/twice"
 try "$model" --batch "$tmp/twice" --in-order
 has grep -q '^{"line": 2, "error": "a line before this one has the same id"}$' "$tmp/out"
@@ -166,6 +182,70 @@ has grep -q '^{"line": 1, "error": "the line has more than 16777216 bytes"}$' "$
 has grep -q '^{"id": "next", "text": ' "$tmp/out"
 try "$model" --batch /dev/null
 has quiet
+
+# What says nothing changes nothing; lines of spaces are none; a text may go on until it ends, or to the context's end.
+cat >"$tmp/nothing" <<'END'
+{"id": 1, "prompt": "A cat", "temperature": 0, "max_tokens": 4, "seed": null, "top_k": null, "messages": null, "n": 1, "best_of": 1, "tools": []}
+ 	
+{"id": 2, "context": "The Eiffel", "continuation": " Tower was", "temperature": null}
+{"id": 3, "prompt": "A lighthouse", "temperature": 0, "max_tokens": -1, "stop": [" with"]}
+{"custom_id": "o", "context": "none", "body": {"prompt": "A lighthouse", "temperature": 0, "stop": [" with"]}}
+{"custom_id": "f", "body": {"prompt": "A cat", "temperature": 0, "max_tokens": 1000}}
+{"id": 6, "messages": [{"role": "user", "content": []}], "max_tokens": 0}
+END
+printf '{"id": 7, "context": "The Eiffel\\u0000", "choices": ["fel", " Tower"]}\n\0\n' >>"$tmp/nothing"
+try "$model" --batch "$tmp/nothing" --in-order --chat-template "$tmp/template" -c 16
+cp "$tmp/out" "$tmp/nothing.out"
+nth() { sed -n "$1p" "$tmp/nothing.out" | grep -qF -- "$2"; }
+has quiet
+has nth 1 "$(alone 1 -p 'A cat' --temp 0 -n 4)"
+has nth 2 "$(sed -n 1p "$tmp/likelihoods" | cut -d, -f2-)"
+has nth 3 "$(alone 3 -p 'A lighthouse' --temp 0 --stop ' with')"
+has nth 4 '"finish_reason": "stop"'
+has nth 5 '"finish_reason": "length"}], "usage": {"prompt_tokens": 3, "completion_tokens": 14, "total_tokens": 17}'
+has nth 6 '{"id": 6, "text": "", "n_prompt": '
+has nth 7 '{"id": 7, "n_context": '
+has nth 8 '{"line": 9, "error": "this is no JSON: '
+
+# Choices whose tokens grow together with the context's, and more than go through the layers at once.
+many='"fel Tower stands", " Tower", "s"'
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18; do many="$many, \" tower $i of\""; done
+printf '{"id": 1, "context": "The Eif", "choices": [%s]}\n' "$many" >"$tmp/many"
+try "$model" --batch "$tmp/many"
+cp "$tmp/out" "$tmp/many.out"
+echo "$many" | sed 's/, "/\n"/g' | sed 's/.*/{"context": "The Eif", "continuation": &}/' >"$tmp/each"
+try "$model" --batch "$tmp/each" --in-order
+grep -o '"logprob": [-0-9.e]*' "$tmp/many.out" >"$tmp/want"
+sed -n 's/.*\("logprob": [-0-9.e]*\).*/\1/p' "$tmp/out" >"$tmp/got"
+has [ "$(wc -l <"$tmp/got")" -eq 21 ]
+has cmp -s "$tmp/want" "$tmp/got"
+
+# A long text first, and many short ones: their answers wait for it, and no more of them than have room.
+{
+    echo '{"id": 0, "prompt": "The king", "max_tokens": 60, "temperature": 0}'
+    for i in $(seq 70); do echo "{\"id\": $i, \"prompt\": \"A\", \"max_tokens\": 0}"; done
+} >"$tmp/waits"
+try "$model" --batch "$tmp/waits" --in-order -np 2
+has [ "$(cut -d, -f1 "$tmp/out" | tr -dc '0-9\n' | tr '\n' ' ')" = "$(seq -s' ' 0 70) " ]
+
+# Texts that begin alike take over what one has computed; so many that their logits go in two parts; special tokens as text.
+begin='The Eiffel Tower was built in the year when the king of the north rode out to the sea, and all who saw it'
+for i in 1 2 3; do echo "{\"id\": $i, \"prompt\": \"$begin said $i\", \"max_tokens\": $((4 * i)), \"temperature\": 0}"; done >"$tmp/alike"
+for i in 1 2 3; do alone $i -p "$begin said $i" --temp 0 -n $((4 * i)) && echo; done >"$tmp/want"
+try "$model" --batch "$tmp/alike" --in-order -np 3
+has as_alone
+try "$model" --batch "$tmp/alike" --in-order -np 100
+has as_alone
+try "$model" --batch "$tmp/alike" --in-order -np 3 --special -o "$tmp/special"
+has quiet
+has grep -q '"special": true' "$tmp/special"
+text_of "$tmp/special" | tail -n 3 | cmp -s - "$tmp/want"
+count $? "the same with --special"
+
+# A line that is longer than what is read at once, behind a short one.
+{ head -n 1 "$tmp/alike" && printf '{"id": 2, "prompt": "A", "max_tokens": 0, "user": "%0200000d"}\n' 1; } >"$tmp/longer"
+try "$model" --batch "$tmp/longer" --in-order
+has grep -q '^{"id": 2, "text": "", "n_prompt": 2, ' "$tmp/out"
 
 # A file of answers goes on where it was cut, at any byte, and has the bytes that it would have had.
 for i in 1 2 3 4 5 6 7 8 9; do
@@ -186,6 +266,38 @@ has test $same -eq $n
 has grep -q "run: note: $tmp/cut has [1-9] answers; going on behind them" "$tmp/err"
 try "$model" --batch "$tmp/nine" --in-order -o "$tmp/whole"
 has cmp -s "$tmp/whole" "$tmp/cut"
+
+# More answers than there is room for names at first; OpenAI's; a disk that is full, and then is not.
+for i in $(seq 600); do echo "{\"id\": \"text $i\", \"prompt\": \"A\", \"max_tokens\": 0}"; done >"$tmp/names"
+try "$model" --batch "$tmp/names" --in-order -o "$tmp/named"
+head -n 560 "$tmp/named" >"$tmp/part"
+sed -n 5,7p "$tmp/named" >>"$tmp/part" # thrice, which does no harm
+try "$model" --batch "$tmp/names" --in-order -o "$tmp/part"
+has grep -q 'has 559 answers; going on behind them$' "$tmp/err"
+has [ "$(sort -u "$tmp/part" | wc -l)" -eq 601 ]
+try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template" -o "$tmp/custom"
+head -n 2 "$tmp/custom" >"$tmp/part"
+try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template" -o "$tmp/part"
+has cmp -s "$tmp/custom" "$tmp/part"
+(ulimit -f 4 && exec "$run" "$model" --batch "$tmp/names" --in-order -o "$tmp/limited") >"$tmp/out" 2>"$tmp/err"
+code=$? command='a disk that is full'
+has [ "$code" -eq 1 ]
+has one_line 'limited: cannot write: File too large'
+has [ "$(tail -c 1 "$tmp/limited" | od -An -c | tr -d ' ')" = '\n' ]
+try "$model" --batch "$tmp/names" --in-order -o "$tmp/limited"
+has cmp -s "$tmp/named" "$tmp/limited"
+
+# The file says which model it is of, by its name alone.
+path=$(cd "$(dirname "$run")" && pwd)/$(basename "$run")
+(cd weights && "$path" model.gguf --batch "$tmp/names" --in-order -o "$tmp/here") 2>"$tmp/err"
+has cmp -s "$tmp/named" "$tmp/here"
+
+cp -r tests/data/torch/opt "$tmp/opt"
+printf '{"a": 0, "b": 1}' >"$tmp/opt/vocab.json"
+echo '#version: 0.2' >"$tmp/opt/merges.txt"
+echo '{"prompt": "ab", "max_tokens": 0}' >"$tmp/ab"
+try "$tmp/opt/" --batch "$tmp/ab" -o "$tmp/of_folder"
+has grep -q '^{"answers_of": "[^"]*/opt/", ' "$tmp/of_folder"
 
 # An answer without an id of its own is known by its line, in OpenAI's format, too.
 printf '%s\n' '{"body": {"prompt": "A", "max_tokens": 1}}' '{"custom_id": null}' '{"id": "a", "id": 7, "prompt": "B", "max_tokens": 0}' \
@@ -262,6 +374,15 @@ refuses 1 'was not begun by this model' "$model" --batch "$tmp/nine" -o "$tmp/fo
 { head -n 1 "$tmp/whole" && echo 'no answer'; } >"$tmp/foreign"
 refuses 1 'holds a line that is no answer' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
 has grep -q '^no answer$' "$tmp/foreign"
+for line in '{"line": 0, "error": "x"}' '{"line": "x"}' '{"id": [1]}'; do
+    { head -n 1 "$tmp/whole" && echo "$line"; } >"$tmp/foreign"
+    refuses 1 'holds a line that is no answer of a data set' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
+done
+printf '{%% if %%}' >"$tmp/bad.template"
+printf '%02000d' 1 >"$tmp/foreign" # a line that is longer than ours, and torn
+refuses 1 'holds something else than answers; name another file' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
+refuses 1 'bad.template: the chat template, line 1: an expression is missing' "$model" --batch "$tmp/nine" --chat-template "$tmp/bad.template"
+refuses 1 'absent: cannot open' "$model" --batch "$tmp/nine" --chat-template "$tmp/absent"
 refuses 1 'was not begun by this model' "$llama" --batch "$tmp/nine" -o "$tmp/whole"
 has cmp -s "$tmp/whole" "$tmp/cut"
 if command -v flock >/dev/null; then

@@ -204,13 +204,39 @@ static void test_styles(void) {
     CHECK_CASES(cases);
 }
 
+/* run --batch where a model has no token to begin with, keeps a state, or is no sane one. */
+static void test_batch(void) {
+    static const Case cases[] = {
+        {"printf '{\"id\":1,\"prompt\":\"\"}\\n{\"id\":2,\"context\":\"\",\"continuation\":\"a\"}\\n' | $run $T/nobos --batch -",
+         {"{\"id\": 1, \"error\": \"the prompt is empty, and the vocabulary has no token to begin with\"}\n"
+          "{\"id\": 2, \"error\": \"the context is empty, and the vocabulary has no token to begin with\"}\n"}},
+        {"printf '{\"id\":1,\"prompt\":\"ab\",\"max_tokens\":1}\\n{\"id\":2,\"prompt\":\"ab\"}\\n' | $run $T/late --batch - -np 3 -n 4 --temp 0",
+         {"{\"id\": 1, \"text\": \"", "{\"id\": 2, \"error\": \"", "late: the logits are not finite"}},
+        /* The token that begins a text foresees its first one, also where no other text has it: study score --bos. */
+        {"for c in ab '' '  '; do echo \"{\\\"context\\\":\\\"$c\\\",\\\"continuation\\\":\\\"cab\\\"}\"; done | $run $g --batch - -np 1; "
+         "$study score $g -p cab --bos --json",
+         {"{\"line\": 1, \"n_context\": 2, \"logprob\": ",
+          "{\"line\": 2, \"n_context\": 1, \"logprob\": -35.8115971, \"is_greedy\": false, \"tokens\": [66, 64, 65], "
+          "\"logprobs\": [-12.0504557, -10.7655181, -12.9956234]}\n",
+          "{\"line\": 3, \"n_context\": 1, \"logprob\": ", "\"surprisal_nats\": 12.0504557"}},
+        {"printf '{\"id\":1,\"prompt\":\"ab\"}\\n{\"id\":2,\"prompt\":\"ba\"}\\n' | $run $T/nan --batch - -np 3 -n 2",
+         {"{\"id\": 1, \"error\": \"", "{\"id\": 2, \"error\": \"", "the logits are not finite"}},
+        {"for i in 1 2; do echo \"{\\\"id\\\":$i,\\\"prompt\\\":\\\"the tin the tin the tin\\\",\\\"max_tokens\\\":$((2 * i))}\"; done >$T/alike; "
+         "$run $s --batch $T/alike --in-order -np 2 --temp 0 >$T/two; $run $s --batch $T/alike --in-order -np 1 --temp 0 | cmp - $T/two && cat $T/two",
+         {"{\"id\": 1, \"text\": \"", "{\"id\": 2, \"text\": \"", "!error"}},
+    };
+    CHECK_CASES(cases);
+}
+
 int main(void) {
     words_begin();
+    setenv("s", "tests/data/reference/lfm2.gguf -z tests/data/study/letters.gguf", 1);
     RUN(test_options);
     RUN(test_not_finite);
     RUN(test_no_memory);
     RUN(test_terminals);
     RUN(test_stderr);
     RUN(test_styles);
+    RUN(test_batch);
     return words_end();
 }

@@ -49,6 +49,8 @@ interrupts run "$gpt2" -f "$tmp/prompt" -n 3 -t 1
 printf '{{ messages|tojson }}' >"$tmp/template"
 interrupts run "$gpt2" --chat --chat-template "$tmp/template" -p Hi -n 3 -t 1
 interrupts run "$gpt2" -p Hi --logits "$tmp/made" -n 3 -t 1
+printf '%s\n' '{"prompt": "The"}' '{"prompt": "An"}' '{"context": "The", "continuation": " cat"}' >"$tmp/requests"
+interrupts run "$gpt2" --batch "$tmp/requests" -np 2 -n 3 -s 1 -t 1
 input=$tmp/prompt
 interrupts run "$gpt2" -n 3 -i -t 1
 interrupts run "$gpt2" -n 3 --json -t 1
