@@ -20,11 +20,11 @@ ENOUGH = 0.95
 FOLDED = {"0", "1", "true", "false"}  # loops and do {} while (0): they have one way only
 # Calls that tell of an error and are false, always: "return ok || error_set(…)".
 # A tree or leaf of a pattern has −1 in the place of false: "reader_fail(…) >= 0".
-ALWAYS_FALSE = ("bad_keep(", "builder_fail(", "case_fail(", "checkpoint_error(", "cut(", "error_set(", "fail(", "fail_at(",
-                "fail_entry(", "malformed(", "misshapen(", "no_memory(", "no_room(", "no_such_word(", "out_of_memory(",
-                "output_failed(", "reader_fail(", "reader_out_of_memory(", "refuse(", "refuse_changed(", "refuse_folder(",
-                "refuse_key(", "shown_fail(", "tell(", "tokenizer_no_memory(", "tokenizer_refuse(", "too_long(",
-                "too_many_states(", "wrong_type(")
+ALWAYS_FALSE = ("bad_keep(", "bad_value(", "builder_fail(", "case_fail(", "checkpoint_error(", "cut(", "error_set(",
+                "fail(", "fail_at(", "fail_entry(", "failed(", "malformed(", "misshapen(", "no_memory(", "no_room(",
+                "no_such_word(", "out_of_memory(", "output_failed(", "reader_fail(", "reader_out_of_memory(", "refuse(",
+                "refuse_changed(", "refuse_folder(", "refuse_key(", "shown_fail(", "tell(", "tokenizer_no_memory(",
+                "tokenizer_refuse(", "too_long(", "too_many_states(", "wrong_type(")
 
 
 def export(build):
