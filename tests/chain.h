@@ -153,9 +153,9 @@ static pid_t __attribute__((unused)) start(const char *const *arguments) {
     return start_with(run_path(), arguments, NULL);
 }
 
-/* Waits until the terminal has been given that text, behind `from`, for ten seconds; where it then ends, or 0. */
+/* Waits until the terminal has been given that text, behind `from`, for a minute; where it then ends, or 0. */
 static size_t __attribute__((unused)) await(const char *words, size_t from) {
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 6000; i++) {
         const char *found = from <= n_seen ? strstr(seen + from, words) : NULL;
         struct pollfd ready = {.fd = master, .events = POLLIN};
         if (found) return (size_t)(found - seen) + strlen(words);
