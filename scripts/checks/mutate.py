@@ -10,11 +10,13 @@ swapped, a condition negated. Lines are drawn evenly from all lines that have so
 What does not compile is not counted. What compiles to the same object code, at -O1 or at -O3,
 is equivalent by proof and not counted either. Sets of kernels that this CPU lacks are left out (`make emulated` tests them).
 
-Everything happens in copies of the working tree, build/mutate/, which stay there for the next time. gcov says once which test reaches which line. The
-tests of a line run one after the other, those first that killed most for their time; a mutant is dead at the first
-failure, or when a test takes five times as long as it does otherwise.
+Everything happens in copies of the working tree, build/mutate/, which stay there for the next time. gcov says once which
+test reaches which line, and again only for what has changed. The tests of a line run one after the other, those first that
+killed most for their time in this file and room; a mutant is dead at the first failure, or when a test takes five times as
+long as it does otherwise.
 """
 import argparse
+import collections
 import concurrent.futures
 import hashlib
 import json
@@ -34,13 +36,13 @@ import time
 PROGRAMS = ("run", "study", "quantize")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SOURCES = ["*.c", *(room + "/*.c" for room in ("base", "unicode", "regex", "jinja", "vocab", "checkpoint", "hub", "layers",
-                                            "gradients", "measures", "cli", "views", "page")),
+                                            "gradients", "measures", "batch", "cli", "views", "page")),
            "kernels/*.[ch]", "packing/*.[ch]"]
 NEEDS = [("avx512", "avx512f"), ("amx", "amx_int8"), ("bf16", "avx512_bf16"), ("avxvnni", "avx_vnni"), ("neon", "asimd"),
          ("arm64", "asimd"), ("avx2", "avx2"), ("x86", "avx2")]  # part of a name of kernels/, flag of /proc/cpuinfo
-# These do not look at what the programs compute, but at names, installing, training, the page's scripts; or they measure time.
+# These do not look at what the programs compute, but at names, installing, training, scripts; or they take minutes.
 NOT_RUN = {"test_house.sh", "test_library.sh", "test_train.sh", "test_page.sh", "test_interrupt.sh", "test_changing.sh",
-           "test_changing"}
+           "test_changing", "test_module.sh", "test_python.sh", "test_documents"}
 SANITIZE = "-O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize=address,undefined"
 WARNINGS = "WARNINGS=-Werror=incompatible-pointer-types -Werror=int-conversion -Werror=implicit-function-declaration"
 MOST_BYTES = 12 << 30  # of memory, or in a file, for a process of a test
@@ -190,23 +192,25 @@ class Tree:
         return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS, *old,
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
-    def make_test(self, test, build="build", cflags=None, programs=PROGRAMS):
+    def needs(self, test, build="build", programs=PROGRAMS):
+        """What must be built before a test can run."""
         binary = [] if test.endswith(".sh") else [f"{build}/tests/{test}"]
         if "FAULTY" in (self.path / "tests" / (test if test.endswith(".sh") else test + ".c")).read_text():
             programs = [*programs, *(f"tests/faulty_{program}" for program in PROGRAMS)]
-        return self.make(*(f"{build}/{program}" for program in programs), *binary, build=build, cflags=cflags)
+        return [*(f"{build}/{program}" for program in programs), *binary]
 
-    def must_make(self, test, build="build", cflags=None):
-        made = self.make_test(test, build, cflags)
+    def must_make(self, tests, build="build", cflags=None):
+        needed = dict.fromkeys(need for test in tests for need in self.needs(test, build))
+        made = self.make(f"{build}/tests/fresh", *needed, build=build, cflags=cflags)
         if made.returncode != 0:
-            sys.exit(f"mutate.py: {test} is not built: {made.stderr[-2000:]}")
+            sys.exit(f"mutate.py: the tests are not built: {made.stderr[-2000:]}")
 
-    def run(self, test, limit, build="build"):
+    def run(self, test, limit, build="build", **more):
         """(what it printed or "hang" if it failed, else None; seconds)."""
         program = f"tests/{test}" if test.endswith(".sh") else f"{build}/tests/{test}"
         programs = {program.upper(): f"{self.path}/{build}/{program}" for program in PROGRAMS}
         environment = dict(os.environ, **programs,
-                           FAULTY=f"{self.path}/{build}/tests/faulty_", TMPDIR=str(self.tmp), UBSAN_OPTIONS="halt_on_error=1")
+                           FAULTY=f"{self.path}/{build}/tests/faulty_", UBSAN_OPTIONS="halt_on_error=1", **more)
         least = 1 << 50 if "address" in self.cflags else MOST_BYTES  # ASan's shadow takes terabytes of addresses
 
         def limits():
@@ -215,9 +219,10 @@ class Tree:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
         begin = time.monotonic()
-        with tempfile.TemporaryFile() as out:
-            process = subprocess.Popen([program], cwd=self.path, env=environment, stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limits)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryDirectory(dir=self.tmp, ignore_cleanup_errors=True) as tmp:
+            environment["TMPDIR"] = tmp
+            process = subprocess.Popen([f"{build}/tests/fresh", program], cwd=self.path, env=environment, preexec_fn=limits,
+                                       stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
             try:
                 status = process.wait(limit)
             except subprocess.TimeoutExpired:
@@ -229,8 +234,6 @@ class Tree:
             process.wait()
             out.seek(0)
             lines = out.read(200000).decode(errors="replace").splitlines()
-        for left in self.tmp.iterdir():
-            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
         why = next((line for line in lines if "FAILED" in line or ": " in line), f"exit status {status}")
         return (None if status == 0 else "hang" if status is None else why), time.monotonic() - begin
 
@@ -240,35 +243,55 @@ class Tree:
                 for path in (self.path / build).glob(f"{room}/*.o" if "*" not in room else "*.o")}
 
 
-def learn(tree, tests):
-    """{file: {line: tests}} of gcov and {test: seconds}; kept until a source or a test changes."""
-    reach, seconds, build, kept = {}, {}, "build/reach", ROOT / "build" / "mutate" / "reach.json"
-    sources = sorted(path for path in tree.path.glob("**/*") if path.suffix in (".c", ".h", ".sh") and path.is_file())
-    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources) + repr(tests).encode()).hexdigest()
-    known = json.loads(kept.read_text()) if kept.exists() else {}
-    if known.get("state") == state:
-        return {file: {int(line): by for line, by in lines.items()} for file, lines in known["reach"].items()}, known["seconds"]
-    for test in tests:
-        tree.must_make(test, build, "-O1 --coverage")
-        for data in tree.path.glob(f"{build}/**/*.gcda"):
-            data.unlink()
-        why, seconds[test] = tree.run(test, 600, build)
+def reached(tree, test):
+    """{file: lines} that a test reaches, by gcov, and its seconds; None if it fails."""
+    build = tree.path / "build/reach"
+    with tempfile.TemporaryDirectory(dir=tree.tmp, ignore_cleanup_errors=True) as counts:
+        why, seconds = tree.run(test, 600, "build/reach", GCOV_PREFIX=counts, GCOV_PREFIX_STRIP=str(len(build.parts) - 1))
         if why:  # gcov writes files and lines of its own
-            why, seconds[test] = tree.run(test, 600)
+            why, seconds = tree.run(test, 600)
         if why:
             print(f"left out: {test}, which fails without any mutant: {why}", flush=True)
-            del seconds[test]
-            continue
-        data = [str(path.relative_to(tree.path)) for path in tree.path.glob(f"{build}/**/*.gcda")]
+            return None
+        data = [str(path) for path in pathlib.Path(counts).glob("**/*.gcda")]
+        for path in data:
+            notes = path[:-2] + "no"
+            os.link(build / os.path.relpath(notes, counts), notes)
         gcov = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree.path, capture_output=True, text=True)
-        for document in gcov.stdout.splitlines():
-            for file in json.loads(document)["files"]:
-                lines = reach.setdefault(os.path.normpath(file["file"]), {})
-                for line in file["lines"]:
-                    by = lines.setdefault(line["line_number"], [])
-                    if line["count"] and test not in by:
-                        by.append(test)
-    kept.write_text(json.dumps(dict(state=state, reach=reach, seconds=seconds)))
+    lines = {}
+    for document in gcov.stdout.splitlines():
+        for file in json.loads(document)["files"]:
+            lines.setdefault(os.path.normpath(file["file"]), set()).update(
+                line["line_number"] for line in file["lines"] if line["count"])
+    return {file: sorted(numbers) for file, numbers in lines.items() if numbers}, seconds
+
+
+def learn(tree, tests, pool):
+    """{file: {line: tests}} and {test: seconds}; what is known of a test is kept until it or a source changes."""
+    folder, reach, seconds = ROOT / "build" / "mutate" / "reach", {}, {}
+    folder.mkdir(exist_ok=True)
+    shared = sorted(path for path in tree.path.glob("**/*") if path.suffix in (".c", ".h", ".sh") and path.is_file() and
+                    not path.name.startswith("test_"))
+    common = hashlib.sha256(b"".join(path.read_bytes() for path in shared))
+
+    def learn_one(test):
+        state, kept = common.copy(), folder / f"{test}.json"
+        state.update((tree.path / "tests" / (test if test.endswith(".sh") else test + ".c")).read_bytes())
+        if not kept.exists() or json.loads(kept.read_text())["state"] != state.hexdigest():
+            kept.unlink(missing_ok=True)
+            found = reached(tree, test)
+            if found:
+                kept.write_text(json.dumps(dict(state=state.hexdigest(), reach=found[0], seconds=found[1])))
+
+    tree.must_make(tests, "build/reach", "-O1 --coverage")
+    list(pool.map(learn_one, tests))
+    for test in tests:
+        if (folder / f"{test}.json").exists():
+            known = json.loads((folder / f"{test}.json").read_text())
+            seconds[test] = known["seconds"]
+            for file, lines in known["reach"].items():
+                for line in lines:
+                    reach.setdefault(file, {}).setdefault(line, []).append(test)
     return reach, seconds
 
 
@@ -293,6 +316,12 @@ def place(tree, mutant):
     return text
 
 
+def dearness(state, test, places):
+    """Seconds that a kill by this test costs, by what it did in the mutant's file and, for less, in its room."""
+    kills, tries = ([state[what][place, test] for place in places] for what in ("kills", "tries"))
+    return (1 + state["seconds"][test]) * (1 + tries[0] + tries[1] / 4) / (0.3 + kills[0] + kills[1] / 4)
+
+
 def judge(tree, mutant, state, targets, options):
     """"killed", "survived", "equal" or "uncompilable", and who killed it."""
     if tree.make(*targets).returncode != 0:
@@ -300,13 +329,15 @@ def judge(tree, mutant, state, targets, options):
     if tree.objects() == tree.base:
         return "equal", "at -O1"
     fast = [target.replace("build", "build/fast") for target in targets]
-    kills = state["kills"].setdefault(mutant["file"], {})
-    for test in sorted(tests_of(state["reach"], mutant), key=lambda test: state["seconds"][test] / (0.5 + kills.get(test, 0))):
-        if tree.make_test(test, programs=state["programs"][test]).returncode != 0:
+    kills, tries, places = state["kills"], state["tries"], (mutant["file"], os.path.dirname(mutant["file"]))
+    for test in sorted(tests_of(state["reach"], mutant), key=lambda test: dearness(state, test, places)):
+        if tree.make(*tree.needs(test, programs=state["programs"][test])).returncode != 0:
             return "uncompilable", ""
         why, _ = tree.run(test, (15 if options.sanitize else 5) * state["seconds"][test] + 5)
+        for place in places:
+            tries[place, test] += 1
+            kills[place, test] += bool(why)
         if why:
-            kills[test] = kills.get(test, 0) + 1
             return "killed", f"{test}: {why}"
     tree.make(*fast, build="build/fast", cflags="-O3")
     mutated = tree.objects("build/fast")
@@ -353,8 +384,7 @@ def work(tree, mutants, state, lock, options):
 
 def prepare(folder, options, tests):
     tree = Tree(folder, SANITIZE if options.sanitize else "-O1")
-    for test in tests:
-        tree.must_make(test)
+    tree.must_make(tests)
     tree.base = tree.objects()
     tree.lacking = options.lacking
     return tree
@@ -384,19 +414,21 @@ def main():
         options.n = len(mutants)
     tests = sorted(path.stem if path.suffix == ".c" else path.name for path in ROOT.glob("tests/test_*.*"))
     tests = [test for test in tests if test not in NOT_RUN]
-    state = dict.fromkeys(["killed", "survived", "equal", "uncompilable", "gone"], 0) | {"kills": {}}
+    state = dict.fromkeys(["killed", "survived", "equal", "uncompilable", "gone"], 0) | {
+        "kills": collections.Counter(), "tries": collections.Counter()}
     pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
     folders = [ROOT / "build" / "mutate" / f"{'sanitized' if options.sanitize else ''}{i}" for i in range(options.jobs)]
     trees = list(pool.map(lambda folder: prepare(folder, options, tests), folders))
-    state["reach"], state["seconds"] = learn(trees[0], tests)
+    state["reach"], state["seconds"] = learn(trees[0], tests, pool)
+    tests = [test for test in tests if test in state["seconds"]]
     state["programs"] = {test: [program for program in PROGRAMS
                                 if any(test in by for by in state["reach"][f"{program}.c"].values())] for test in tests}
     source = iter(mutants) if options.retry else draw(trees[0].path, files, options.n, options.seed)
     lock, begin = threading.Lock(), time.monotonic()
     list(pool.map(lambda tree: work(tree, source, state, lock, options), trees))
     counted = state["killed"] + state["survived"]
-    print(f"{state['killed']} of {counted} killed ({100 * state['killed'] / max(1, counted):.1f} %), {state['survived']} survived; "
-          f"not counted: {state['equal']} of the same object code, {state['uncompilable']} that do not compile"
+    print(f"{state['killed']} of {counted} killed ({100 * state['killed'] / max(1, counted):.1f} %), "
+          f"{state['survived']} survived; not counted: {state['equal']} of the same object code, {state['uncompilable']} that do not compile"
           f"{', %d that are no longer to be found' % state['gone'] if state['gone'] else ''}; "
           f"{time.monotonic() - begin:.0f} s")
 
