@@ -223,10 +223,12 @@ class Tree:
             environment["TMPDIR"] = tmp
             process = subprocess.Popen([f"{build}/tests/fresh", program], cwd=self.path, env=environment, preexec_fn=limits,
                                        stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
-            try:
-                status = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                status = None
+            status = None
+            while status is None and time.monotonic() - begin < limit:
+                try:
+                    status = process.wait(0.2)
+                except subprocess.TimeoutExpired:  # a script says at once what failed
+                    status = 1 if b"FAILED " in os.pread(out.fileno(), 1 << 16, 0) else None
             try:
                 os.killpg(process.pid, signal.SIGKILL)  # what it left running, too
             except ProcessLookupError:
@@ -428,7 +430,8 @@ def main():
     list(pool.map(lambda tree: work(tree, source, state, lock, options), trees))
     counted = state["killed"] + state["survived"]
     print(f"{state['killed']} of {counted} killed ({100 * state['killed'] / max(1, counted):.1f} %), "
-          f"{state['survived']} survived; not counted: {state['equal']} of the same object code, {state['uncompilable']} that do not compile"
+          f"{state['survived']} survived; not counted: {state['equal']} of the same object code, "
+          f"{state['uncompilable']} that do not compile"
           f"{', %d that are no longer to be found' % state['gone'] if state['gone'] else ''}; "
           f"{time.monotonic() - begin:.0f} s")
 
