@@ -170,9 +170,7 @@ class Tree:
     lacking = []  # sources that this CPU cannot run, which are built once
 
     def __init__(self, folder, cflags):
-        self.path, self.tmp, self.cflags = folder / "attn", folder / "tmp", cflags
-        shutil.rmtree(self.tmp, ignore_errors=True)
-        self.tmp.mkdir(parents=True)
+        self.path, self.cflags = folder / "attn", cflags
         git = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=True)
         for name in git.stdout.decode().split("\0"):
             there = self.path / name
@@ -219,7 +217,7 @@ class Tree:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
         begin = time.monotonic()
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryDirectory(dir=self.tmp, ignore_cleanup_errors=True) as tmp:
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
             environment["TMPDIR"] = tmp
             process = subprocess.Popen([f"{build}/tests/fresh", program], cwd=self.path, env=environment, preexec_fn=limits,
                                        stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
@@ -248,7 +246,7 @@ class Tree:
 def reached(tree, test):
     """{file: lines} that a test reaches, by gcov, and its seconds; None if it fails."""
     build = tree.path / "build/reach"
-    with tempfile.TemporaryDirectory(dir=tree.tmp, ignore_cleanup_errors=True) as counts:
+    with tempfile.TemporaryDirectory(dir=build, ignore_cleanup_errors=True) as counts:
         why, seconds = tree.run(test, 600, "build/reach", GCOV_PREFIX=counts, GCOV_PREFIX_STRIP=str(len(build.parts) - 1))
         if why:  # gcov writes files and lines of its own
             why, seconds = tree.run(test, 600)
