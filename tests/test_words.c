@@ -189,7 +189,10 @@ static void test_neurons(void) {
          80},
         {"$study neurons $g --corpus $T/500 --neuron L0N1 --ascii", {"[a]"}, 0, 40},
         {"$study neurons $G -p 'the tin' --neuron L0N1", {"The norm behind the MLP divides", "soft cap of"}},
-        {"$study neurons $g -p hi --neuron L0N1 --top 0", {"lowered\nRelative"}},
+        {"$study neurons $g -p hi --neuron L0N1 --top 0",
+         {"lowered\nRelative", "L0N1: the hidden number, as W_down reads it\n"}},
+        {"$study neurons $g -p hi --head L0H1 --ascii",
+         {"L0H1: |z W_O|, the length of what the head adds, without bias\n"}},
     };
     CHECK_CASES(cases);
 }
