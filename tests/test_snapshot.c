@@ -41,6 +41,7 @@ static bool keep(void *user, const void *bytes, size_t n) {
 
 static bool give(void *user, void *bytes, size_t n) {
     Bytes *from = user;
+    CHECK(n > 0, "nothing is asked for");
     if (n > from->n - from->at) return false;
     memcpy(bytes, from->data + from->at, n);
     from->at += n;
