@@ -403,8 +403,16 @@ static void check_graph(const EdgeDrawing *drawing, const char *text, size_t n) 
     const Json *nodes = json_get(graph, "nodes"), *links = json_get(graph, "links");
     CHECK(nodes && links, "%s", error.message);
     double weights = 0, scores = 0;
-    for (size_t i = 0; nodes && i < nodes->n; i++)
-        CHECK(nodes_called(nodes, json_get(json_item(nodes, i), "node_id")) == 1, "node %zu", i);
+    for (size_t i = 0; nodes && i < nodes->n; i++) {
+        const Json *node = json_item(nodes, i);
+        size_t at = (size_t)json_get(node, "ctx_idx")->number;
+        char name[64];
+        CHECK(nodes_called(nodes, json_get(node, "node_id")) == 1, "node %zu", i);
+        if (strncmp(json_string(json_get(node, "node_id")).data, "E_", 2) != 0) continue;
+        int length = snprintf(name, sizeof name, "E_%d-%zu", (int)drawing->tokens[at], at);
+        CHECK(same_text(json_string(json_get(node, "jsNodeId")), (String){name, (size_t)length}), "not %s",
+              name);
+    }
     for (size_t i = 0; links && i < links->n; i++) {
         const Json *link = json_item(links, i);
         CHECK(nodes_called(nodes, json_get(link, "source")) == 1, "link %zu has no source", i);
