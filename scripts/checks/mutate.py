@@ -422,7 +422,7 @@ def main():
     state["reach"], state["seconds"] = learn(trees[0], tests, pool)
     tests = [test for test in tests if test in state["seconds"]]
     state["programs"] = {test: [program for program in PROGRAMS
-                                if any(test in by for by in state["reach"][f"{program}.c"].values())] for test in tests}
+                                if any(test in by for by in state["reach"].get(f"{program}.c", {}).values())] for test in tests}
     source = iter(mutants) if options.retry else draw(trees[0].path, files, options.n, options.seed)
     lock, begin = threading.Lock(), time.monotonic()
     list(pool.map(lambda tree: work(tree, source, state, lock, options), trees))
