@@ -416,7 +416,7 @@ static void test_view(void) {
         {"$study view $g -f $T/60 -o $T/x.svg --svg L0H0; cat $T/x.svg",
          {" tokens, 1 head, ", "!; --layers"}},
         {"$study view $T/nonsense -p ab --json --parts predictions", {"\"sampling\": null, "}},
-        {"$study view --live -o $T/x.html", {"no model is named, here is no ./model.bin"}, 2},
+        {"cd $T && $study view --live -o x.html", {"no model is named, here is no ./model.bin"}, 2},
         {"$study view --live --no-model --json -o $T/x.html",
          {"--no-model goes with --live and -o alone"},
          2},
