@@ -98,6 +98,12 @@ size_t attn_model_n_paired(const AttnModel *model) {
     return paired ? config->rope.dim : 0;
 }
 
+size_t attn_model_n_striped(const AttnModel *model) {
+    if (!model) return 0;
+    const StateShape *shape = &model_config(model->model)->state;
+    return shape->grouped ? 0 : shape->n_key_head;
+}
+
 /* Gives as many of the tokens as there is room for, if all is well, and frees them. */
 static bool give_tokens(bool ok, Tokens *all, int32_t *tokens, size_t capacity, size_t *n_tokens) {
     size_t fits = all->n < capacity ? all->n : capacity;

@@ -114,7 +114,7 @@ ATTN_API const char *attn_model_architecture(const AttnModel *model);
 /*
  * A model's weights as they are multiplied: y = W x + b with W [outputs][inputs], row behind row. Heads, kv heads and
  * experts stand below each other. Names are TransformerLens's, whose matrices are these turned; nothing is folded in, or
- * centred. Those of a layer's state, of queries' gates, and of an expert that all tokens share are not among them.
+ * centred. From ATTN_W_Z_GATE on names are those of transformers, or GGUF's, for TransformerLens has none.
  */
 typedef enum AttnWeight {
     ATTN_W_E,        /* [n_vocab][d_model]  a row for each token, before it is scaled */
@@ -150,7 +150,30 @@ typedef enum AttnWeight {
     ATTN_LN_FINAL_W, /* [1][d_model]  of the norm before the unembedding */
     ATTN_LN_FINAL_B,
     ATTN_W_U, /* [n_vocab][d_model]  the embedding once more, where a file has but one */
-    ATTN_B_U  /* [1][n_vocab] */
+    ATTN_B_U, /* [1][n_vocab] */
+
+    ATTN_W_Z_GATE, /* [n_head·d_head][d_model]  "attn.W_gate": z is multiplied by the sigmoid of what this makes (Qwen3.5) */
+    ATTN_B_Z_GATE,     /* [n_head][d_head] */
+    ATTN_SINKS,        /* [1][n_head]  a score that takes part in each softmax, and has no value (gpt-oss) */
+    ATTN_SHARED_GATE,  /* [d_shared][d_model]  of the expert that all tokens share: W_gate … */
+    ATTN_SHARED_IN,    /* [d_shared][d_model]  … W_in … */
+    ATTN_SHARED_OUT,   /* [d_model][d_shared]  … and W_out */
+    ATTN_SHARED_SCALE, /* [1][d_model]  the sigmoid of what this makes scales that expert */
+    ATTN_CONV_IN,      /* [3·d_model][d_model]  a short convolution's: what B, C and x are made by (LFM2) */
+    ATTN_CONV_KERNEL,  /* [n_taps][d_model]  the token's own row last */
+    ATTN_CONV_OUT,     /* [d_model][d_model] */
+    ATTN_DELTA_QKV, /* [2·n_key_head·d_state + d_inner][d_model]  a gated delta net's (Qwen3.5): queries, keys, values */
+    ATTN_DELTA_Z,       /* [d_inner][d_model]  the gate of what comes out */
+    ATTN_DELTA_BETA,    /* [n_value_head][d_model]  how much is learned */
+    ATTN_DELTA_ALPHA,   /* [n_value_head][d_model]  how much is kept: exp(A · softplus(this + dt_bias)) */
+    ATTN_DELTA_A,       /* [1][n_value_head]  −exp(A_log) */
+    ATTN_DELTA_DT_BIAS, /* [1][n_value_head] */
+    ATTN_DELTA_KERNEL,  /* [n_taps][2·n_key_head·d_state + d_inner]  the token's own row last */
+    ATTN_DELTA_NORM,    /* [1][d_state]  gain of the norm of what a value head gives */
+    ATTN_DELTA_OUT,     /* [d_model][d_inner] */
+    ATTN_ROPE_FREQS,    /* [1][d_rope/2]  RoPE's frequencies are divided by these (Llama 3.1) … */
+    ATTN_ROPE_SHORT,    /* … or by these, in contexts no longer than those of training … */
+    ATTN_ROPE_LONG      /* … and by these in longer ones (LongRoPE) */
 } AttnWeight;
 
 /* "attn.W_Q", "ln_final.w" … "" behind the last. */
@@ -174,6 +197,13 @@ ATTN_API bool attn_weight(const AttnModel *model, AttnWeight weight, size_t laye
  * n/2 + 1 … That is so in q, k, rot_q and rot_k, in the rows of W_Q and W_K, in b_Q and b_K, and in the gains of q's and k's norms.
  */
 ATTN_API size_t attn_model_n_paired(const AttnModel *model);
+
+/*
+ * How many key heads a gated delta net's value heads take in turn; 0: they do not, or there is none. With n key heads, value
+ * head h has the query and key of head h mod n, where in training the first n_value_head/n value heads had those of head 0, and
+ * so on. That is GGUF's order of value heads, in all of ATTN_DELTA_… that has some.
+ */
+ATTN_API size_t attn_model_n_striped(const AttnModel *model);
 
 /* Flags of attn_tokenize. */
 enum {

@@ -1,4 +1,4 @@
-/* Weights as floats, by the names that TransformerLens has for them. */
+/* Weights as floats, by the names that the field has for them. */
 #include "attn_inner.h"
 
 /* They stand behind "blocks.3." where they belong to a layer. */
@@ -37,6 +37,28 @@ static const char *const weight_names[] = {
     [ATTN_LN_FINAL_B] = "ln_final.b",
     [ATTN_W_U] = "unembed.W_U",
     [ATTN_B_U] = "unembed.b_U",
+    [ATTN_W_Z_GATE] = "attn.W_gate",
+    [ATTN_B_Z_GATE] = "attn.b_gate",
+    [ATTN_SINKS] = "attn.sinks",
+    [ATTN_SHARED_GATE] = "mlp.shared_expert.gate_proj.weight",
+    [ATTN_SHARED_IN] = "mlp.shared_expert.up_proj.weight",
+    [ATTN_SHARED_OUT] = "mlp.shared_expert.down_proj.weight",
+    [ATTN_SHARED_SCALE] = "mlp.shared_expert_gate.weight",
+    [ATTN_CONV_IN] = "conv.in_proj.weight",
+    [ATTN_CONV_KERNEL] = "conv.conv.weight",
+    [ATTN_CONV_OUT] = "conv.out_proj.weight",
+    [ATTN_DELTA_QKV] = "linear_attn.in_proj_qkv.weight",
+    [ATTN_DELTA_Z] = "linear_attn.in_proj_z.weight",
+    [ATTN_DELTA_BETA] = "linear_attn.in_proj_b.weight",
+    [ATTN_DELTA_ALPHA] = "linear_attn.in_proj_a.weight",
+    [ATTN_DELTA_A] = "linear_attn.A",
+    [ATTN_DELTA_DT_BIAS] = "linear_attn.dt_bias",
+    [ATTN_DELTA_KERNEL] = "linear_attn_weights.conv1d.weight",
+    [ATTN_DELTA_NORM] = "linear_attn.norm.weight",
+    [ATTN_DELTA_OUT] = "linear_attn.out_proj.weight",
+    [ATTN_ROPE_FREQS] = "rope_freqs.weight",
+    [ATTN_ROPE_SHORT] = "rope_factors_short.weight",
+    [ATTN_ROPE_LONG] = "rope_factors_long.weight",
 };
 enum { N_WEIGHTS = sizeof weight_names / sizeof *weight_names };
 
@@ -64,10 +86,35 @@ static Matrix head_gain(const Norm *norm, size_t n_head, size_t d_head) {
     return floats(norm->gain, norm->own_gains || norm->n > d_head ? n_head : 1, d_head);
 }
 
-/* How many matrices stand below each other in a weight: heads' queries, between which gates are, or experts. */
+/*
+ * How many matrices stand below each other in a weight: heads' queries, between which gates are, what a convolution reads, or
+ * experts.
+ */
 static size_t count_parts(const Config *config, const LayerWeights *w, AttnWeight weight) {
     if (weight == ATTN_W_Q || weight == ATTN_B_Q) return config->family->gated_attention ? config->n_head : 1;
+    if (weight == ATTN_W_Z_GATE || weight == ATTN_B_Z_GATE) return config->n_head;
+    if (weight == ATTN_CONV_IN) return 3;
     return w->experts.n_expert && weight >= ATTN_W_GATE && weight <= ATTN_B_OUT ? w->experts.n_expert : 1;
+}
+
+/* Of a layer's state, which a layer without one has no data of. */
+static Matrix state_part(const Config *config, const StateWeights *state, AttnWeight weight, size_t i) {
+    const StateShape *shape = &config->state;
+    const bool is_conv = weight <= ATTN_CONV_OUT;
+    if (state->mixer != (is_conv ? MIXER_CONVOLUTION : MIXER_DELTA_NET)) return (Matrix){0};
+    switch (weight) {
+    case ATTN_CONV_IN: return i == 0 ? state->before.w : i == 1 ? state->gate.w : state->in.w;
+    case ATTN_DELTA_QKV: return state->in.w;
+    case ATTN_DELTA_Z: return state->gate.w;
+    case ATTN_DELTA_BETA: return state->beta.w;
+    case ATTN_DELTA_ALPHA: return state->alpha.w;
+    case ATTN_DELTA_A: return floats(state->decay, 1, shape->n_head);
+    case ATTN_DELTA_DT_BIAS: return floats(state->bias, 1, shape->n_head);
+    case ATTN_CONV_KERNEL:
+    case ATTN_DELTA_KERNEL: return floats(state->kernel, shape->n_taps, shape->n_channels);
+    case ATTN_DELTA_NORM: return floats(state->norm.gain, 1, shape->d_head);
+    default: return state->out.w;
+    }
 }
 
 /* Part i of a weight that belongs to a layer. Without data: it has none. */
@@ -79,12 +126,18 @@ static Matrix layer_part(const Model *model, const LayerWeights *w, AttnWeight w
     const size_t n_head = config->n_head, n_head_kv = config->n_head_kv, d_head = config->d_head,
                  d = config->d_model;
     const bool gated = config->family->gated_attention;
+    const bool of_gate = weight == ATTN_W_Z_GATE || weight == ATTN_B_Z_GATE;
+    const size_t q_row = (2 * i + of_gate) * d_head; /* behind those of a head's query stand its gate's */
+    if (of_gate && !gated) return (Matrix){0};
+    if (weight >= ATTN_CONV_IN) return state_part(config, &w->state, weight, i);
     switch (weight) {
     case ATTN_LN1_W: return gain_of(all, &w->attn_norm);
     case ATTN_LN1_B: return floats(w->attn_norm.bias, 1, d);
-    case ATTN_W_Q: return gated ? rows_of(&attention->q.w, 2 * i * d_head, d_head) : attention->q.w;
+    case ATTN_W_Z_GATE:
+    case ATTN_W_Q: return gated ? rows_of(&attention->q.w, q_row, d_head) : attention->q.w;
+    case ATTN_B_Z_GATE:
     case ATTN_B_Q:
-        return gated && attention->q.bias ? floats(attention->q.bias + 2 * i * d_head, 1, d_head)
+        return gated && attention->q.bias ? floats(attention->q.bias + q_row, 1, d_head)
                                           : floats(attention->q.bias, n_head, d_head);
     case ATTN_W_K: return attention->k.w;
     case ATTN_B_K: return floats(attention->k.bias, n_head_kv, d_head);
@@ -108,8 +161,19 @@ static Matrix layer_part(const Model *model, const LayerWeights *w, AttnWeight w
     case ATTN_B_OUT: return floats(mlp->down.bias, 1, d);
     case ATTN_LN2_POST_W: return gain_of(all, &w->mlp_post_norm);
     case ATTN_LN2_POST_B: return floats(w->mlp_post_norm.bias, 1, d);
+    case ATTN_SINKS: return floats(attention->sinks, 1, n_head);
+    case ATTN_SHARED_GATE: return w->experts.shared.gate.w;
+    case ATTN_SHARED_IN: return w->experts.shared.up.w;
+    case ATTN_SHARED_OUT: return w->experts.shared.down.w;
+    case ATTN_SHARED_SCALE: return w->experts.shared_gate.w;
     default: return (Matrix){0};
     }
+}
+
+/* A tensor that has no place among the weights, for it has gone into a table. */
+static Matrix row_of_file(const Model *model, AttnWeight weight) {
+    const Tensor *tensor = checkpoint_find(model_checkpoint(model), weight_names[weight]);
+    return tensor ? (Matrix){tensor->data, tensor->dtype, 1, (size_t)tensor->dims[0]} : (Matrix){0};
 }
 
 static Matrix part_of(const Model *model, AttnWeight weight, size_t layer, size_t i) {
@@ -125,6 +189,9 @@ static Matrix part_of(const Model *model, AttnWeight weight, size_t layer, size_
     case ATTN_LN_FINAL_B: return floats(all->final_norm.bias, 1, d);
     case ATTN_W_U: return all->unembedding.w;
     case ATTN_B_U: return floats(all->unembedding.bias, 1, config->n_vocab);
+    case ATTN_ROPE_FREQS:
+    case ATTN_ROPE_SHORT:
+    case ATTN_ROPE_LONG: return row_of_file(model, weight);
     default: return layer_part(model, &all->layers[layer], weight, i);
     }
 }

@@ -80,8 +80,21 @@ static void test_weights_are_the_file_s(void) {
     check_rows(MODELS "qwen3moe.gguf", ATTN_W_ROUTER, "blk.1.ffn_gate_inp.weight", 0, 0, 6);
     check_rows(MODELS "qwen3moe.gguf", ATTN_W_OUT, "blk.1.ffn_down_exps.weight", 0, 0, 6 * 16);
     check_rows(MODELS "qwen3moe.gguf", ATTN_Q_NORM_W, "blk.1.attn_q_norm.weight", 0, 0, 1);
-    for (size_t head = 0; head < 2; head++) /* between the heads' queries are their gates */
+    for (size_t head = 0; head < 2; head++) { /* between the heads' queries are their gates */
         check_rows(MODELS "qwen35.gguf", ATTN_W_Q, "blk.1.attn_q.weight", 8 * head, 16 * head, 8);
+        check_rows(MODELS "qwen35.gguf", ATTN_W_Z_GATE, "blk.1.attn_q.weight", 8 * head, 16 * head + 8, 8);
+    }
+    check_rows(MODELS "gpt-oss.gguf", ATTN_SINKS, "blk.1.attn_sinks.weight", 0, 0, 1);
+    check_rows(MODELS "qwen2moe.gguf", ATTN_SHARED_OUT, "blk.1.ffn_down_shexp.weight", 0, 0, 16);
+    check_rows(MODELS "qwen2moe.gguf", ATTN_SHARED_SCALE, "blk.1.ffn_gate_inp_shexp.weight", 0, 0, 1);
+    check_rows(MODELS "lfm2.gguf", ATTN_CONV_IN, "blk.0.shortconv.in_proj.weight", 0, 0, 48);
+    check_rows(MODELS "lfm2.gguf", ATTN_CONV_OUT, "blk.0.shortconv.out_proj.weight", 0, 0, 16);
+    check_rows(MODELS "qwen35.gguf", ATTN_DELTA_QKV, "blk.0.attn_qkv.weight", 0, 0, 48);
+    check_rows(MODELS "qwen35.gguf", ATTN_DELTA_ALPHA, "blk.0.ssm_alpha.weight", 0, 0, 4);
+    check_rows(MODELS "qwen35.gguf", ATTN_DELTA_A, "blk.0.ssm_a", 0, 0, 1);
+    check_rows(MODELS "qwen35.gguf", ATTN_DELTA_OUT, "blk.0.ssm_out.weight", 0, 0, 16);
+    check_rows(MODELS "llama-f32-rope.gguf", ATTN_ROPE_FREQS, "rope_freqs.weight", 0, 0, 1);
+    check_rows(MODELS "phi3-long.gguf", ATTN_ROPE_LONG, "rope_factors_long.weight", 0, 0, 1);
 }
 
 static void test_weights_that_are_not_there(void) {
@@ -97,7 +110,7 @@ static void test_weights_that_are_not_there(void) {
     CHECK(!attn_weight(gpt2, ATTN_W_Q, 2, 0, 0, NULL, NULL, &error) &&
               strcmp(error.message, "there is no layer 2: the model has 2") == 0,
           "%s", error.message);
-    CHECK(!attn_weight(gpt2, (AttnWeight)(ATTN_B_U + 1), 0, 0, 0, NULL, NULL, &error) &&
+    CHECK(!attn_weight(gpt2, (AttnWeight)(ATTN_ROPE_LONG + 1), 0, 0, 0, NULL, NULL, &error) &&
               strstr(error.message, "see AttnWeight"),
           "%s", error.message);
     for (int way = 0; way < 3; way++) {
@@ -110,14 +123,22 @@ static void test_weights_that_are_not_there(void) {
               shape.n_cols == 40,
           "%s", error.message);
     CHECK(!attn_weight(olmo, ATTN_LN1_W, 0, 0, 0, NULL, NULL, NULL), "a norm without gain has one");
+    for (int weight = ATTN_W_Z_GATE; weight <= ATTN_ROPE_LONG; weight++)
+        CHECK(!attn_weight(gpt2, (AttnWeight)weight, 1, 0, 0, NULL, NULL, &error) &&
+                  strstr(error.message, "layer 1 has no "),
+              "%s", attn_weight_name((AttnWeight)weight));
+    for (int weight = ATTN_DELTA_QKV; weight <= ATTN_DELTA_OUT; weight++)
+        CHECK(!attn_weight(lfm2, (AttnWeight)weight, 0, 0, 0, NULL, NULL, NULL), "%s",
+              attn_weight_name((AttnWeight)weight));
+    CHECK(!attn_weight(lfm2, ATTN_CONV_IN, 1, 0, 0, NULL, NULL, NULL), "attention has a convolution");
     size_t n_without = 0;
     for (size_t layer = 0; layer < attn_model_shape(lfm2).n_layer; layer++)
         n_without += !attn_weight(lfm2, ATTN_W_Q, layer, 0, 0, NULL, NULL, NULL);
     CHECK(n_without > 0 && n_without < attn_model_shape(lfm2).n_layer, "%zu layers", n_without);
     CHECK(strcmp(attn_weight_name(ATTN_W_E), "embed.W_E") == 0 &&
-              strcmp(attn_weight_name(ATTN_B_U), "unembed.b_U") == 0,
+              strcmp(attn_weight_name(ATTN_DELTA_A), "linear_attn.A") == 0,
           "names");
-    CHECK(attn_weight_name((AttnWeight)(ATTN_B_U + 1))[0] == '\0' &&
+    CHECK(attn_weight_name((AttnWeight)(ATTN_ROPE_LONG + 1))[0] == '\0' &&
               attn_weight_name((AttnWeight)-1)[0] == '\0',
           "a weight that does not exist has a name");
     attn_model_close(gpt2);
@@ -128,16 +149,18 @@ static void test_weights_that_are_not_there(void) {
 static void test_the_order_of_pairs(void) {
     static const struct {
         const char *path;
-        size_t n_paired; /* the file's rope.dimension_count, or a head */
-    } cases[] = {{MODELS "gpt2-f32.gguf", 0},
-                 {MODELS "llama-f32.gguf", 20},
-                 {MODELS "gptj.gguf", 0},
-                 {MODELS "qwen3.gguf", 0},
-                 {MODELS "internlm2.gguf", 4}};
+        size_t n_paired;  /* the file's rope.dimension_count, or a head */
+        size_t n_striped; /* its ssm.group_count, where value heads are more */
+    } cases[] = {{MODELS "gpt2-f32.gguf", 0, 0}, {MODELS "llama-f32.gguf", 20, 0},
+                 {MODELS "gptj.gguf", 0, 0},     {MODELS "qwen3.gguf", 0, 0},
+                 {MODELS "lfm2.gguf", 0, 0},     {MODELS "internlm2.gguf", 4, 0},
+                 {MODELS "qwen35.gguf", 0, 2},   {MODELS "qwen35-wide.gguf", 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         AttnModel *model = attn_model_open(cases[i].path, NULL, NULL);
         CHECK(attn_model_n_paired(model) == cases[i].n_paired, "%s: %zu", cases[i].path,
               attn_model_n_paired(model));
+        CHECK(attn_model_n_striped(model) == cases[i].n_striped, "%s: %zu", cases[i].path,
+              attn_model_n_striped(model));
         attn_model_close(model);
     }
 }
@@ -388,7 +411,8 @@ static void test_gradients_that_are_refused(void) {
           "%zu tokens, %s", n_fed, error.message);
     close_world(&world);
     CHECK(!attn_gradient(NULL, tokens, 3, NULL, 0, NULL, NULL, NULL) &&
-              !attn_weight(NULL, ATTN_W_E, 0, 0, 0, NULL, NULL, NULL) && attn_model_n_paired(NULL) == 0,
+              !attn_weight(NULL, ATTN_W_E, 0, 0, 0, NULL, NULL, NULL) && attn_model_n_paired(NULL) == 0 &&
+              attn_model_n_striped(NULL) == 0,
           "something of nothing");
 }
 

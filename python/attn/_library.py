@@ -114,6 +114,7 @@ _FUNCTIONS = {
     "attn_weight_name": (c_char_p, [c_int]),
     "attn_weight": (c_bool, [c_void_p, c_int, c_size_t, c_size_t, c_size_t, c_void_p, POINTER(Matrix), POINTER(Error)]),
     "attn_model_n_paired": (c_size_t, [c_void_p]),
+    "attn_model_n_striped": (c_size_t, [c_void_p]),
     "attn_tokenize": (c_bool, [c_void_p, c_char_p, c_size_t, c_uint, c_void_p, c_size_t, POINTER(c_size_t),
                                POINTER(Error)]),
     "attn_chat": (c_bool, [c_void_p, POINTER(Message), c_size_t, POINTER(ChatOptions), c_void_p, c_size_t,

@@ -1,4 +1,7 @@
-"""A model's weights as arrays, under TransformerLens's names and in its shapes. They are read from the file at each access."""
+"""
+A model's weights as arrays, under TransformerLens's names and in its shapes; what that has no name for under those of
+transformers, and in its shapes. They are read from the file at each access.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class Row(NamedTuple):
 
 
 def _whole_model(name: str) -> bool:
-    return name.startswith(("embed.", "pos_embed.", "ln_final.", "unembed."))
+    return name.startswith(("embed.", "pos_embed.", "ln_final.", "unembed.", "rope_"))
 
 
 def _list(model: Model) -> Dict[str, Row]:
@@ -44,8 +47,9 @@ def _list(model: Model) -> Dict[str, Row]:
 class Weights(Mapping[str, Floats]):
     """
     Names to arrays: "embed.W_E", "blocks.3.attn.W_Q" … as in TransformerLens's state_dict, but that nothing is folded or
-    centred, and that keys and values have their kv heads only. Each access unpacks the array anew. KeyError: the model has
-    not such a weight; the message lists what there is.
+    centred, and that keys and values have their kv heads only. "blocks.3.conv.in_proj.weight" and others that end so are
+    transformers', [outputs][inputs]. Each access unpacks the array anew. KeyError: the model has not such a weight; the message
+    lists what there is.
     """
 
     def __init__(self, model: Model) -> None:
@@ -100,20 +104,22 @@ class Weights(Mapping[str, Floats]):
                 for name, have in layers.items()]
 
     def _shaped(self, short: str, layer: int, rows: Floats) -> Floats:
-        """Rows [… outputs][inputs] as attn.h has them, in TransformerLens's shape: of heads and experts, turned."""
+        """Rows [… outputs][inputs] as attn.h has them, in the shape of who gave the name: TransformerLens's heads, turned."""
         lead, (n_rows, n_cols) = rows.shape[:-2], rows.shape[-2:]
         kind = short.rsplit(".", 1)[-1]
         of_attention = short.startswith("attn.")
+        if short.startswith(("conv.", "linear_attn.")):
+            return self._of_state(short, layer, rows)
         order = self._model._order
         if order is not None and short[5:] in ("W_Q", "W_K", "b_Q", "b_K", "q_norm.w", "k_norm.w"):
             axis = len(lead) + (1 if kind.startswith("W") else n_cols > 1)
             heads = rows.reshape(*lead, -1, len(order), n_cols) if kind.startswith("W") else rows
             rows = np.take(heads, order, axis=axis).reshape(rows.shape)
-        if kind in ("W_Q", "W_K", "W_V"):
+        if kind in ("W_Q", "W_K", "W_V") or of_attention and kind == "W_gate":
             return rows.reshape(*lead, -1, self._model.config.d_head, n_cols).swapaxes(-1, -2)
         if kind == "W_O":
             return np.moveaxis(rows.reshape(*lead, n_rows, -1, self._model.config.d_head), -3, -1)
-        if of_attention and kind in ("b_Q", "b_K", "b_V"):
+        if of_attention and kind in ("b_Q", "b_K", "b_V", "b_gate"):
             return rows
         if kind in ("W_E", "W_pos"):
             return rows
@@ -122,7 +128,24 @@ class Weights(Mapping[str, Floats]):
             return rows.reshape(*lead, n, n_rows // n, n_cols).swapaxes(-1, -2) if kind.startswith("W") else rows
         if kind.startswith("W"):
             return rows.swapaxes(-1, -2)
-        return rows[..., 0, :] if n_rows == 1 else rows
+        return rows[..., 0, :] if n_rows == 1 and kind != "weight" or short.startswith("rope_") else rows
+
+    def _of_state(self, short: str, layer: int, rows: Floats) -> Floats:
+        """Likewise of a layer that keeps a state: transformers' shape, and its order of value heads."""
+        if short.endswith(("conv.weight", "conv1d.weight")):
+            rows = rows.swapaxes(-1, -2)
+        elif rows.shape[-2] == 1:
+            rows = rows[..., 0, :]
+        n_key = int(library.attn_model_n_striped(self._model._opened().pointer))
+        if n_key == 0 or short.endswith("norm.weight"):
+            return rows
+        n_value, d_inner = (self._rows[f"blocks.{layer}.linear_attn.{each}"].n_cols for each in ("A", "out_proj.weight"))
+        axis = -1 if rows.ndim == 1 or short.endswith("out_proj.weight") else -2
+        of_head = 1 if rows.shape[axis] == n_value else d_inner // n_value
+        first = rows.shape[axis] - n_value * of_head  # queries and keys stand before
+        heads = np.arange(n_value).reshape(-1, n_key).T.ravel()
+        places = first + (heads[:, None] * of_head + np.arange(of_head)).ravel()
+        return np.take(rows, np.concatenate([np.arange(first), places]), axis=axis)
 
     def _n_expert(self, layer: int) -> int:
         router = self._rows.get(f"blocks.{layer}.mlp.W_router")

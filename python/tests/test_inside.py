@@ -1,13 +1,14 @@
 """Weights are those of the file, by another reader, and what the formula makes of them; gradients are PyTorch's autograd's."""
 import functools
 import sys
+import tempfile
 
 import numpy as np
 
 import attn
 from attn import _library
 from attn._sites import NAMES, Site
-from common import DATA, REFERENCES, TREE, fails, model, opened, reference
+from common import DATA, LETTERS, REFERENCES, TREE, fails, model, opened, reference
 
 sys.path.insert(0, str(TREE / "scripts"))
 import gguf  # noqa: E402
@@ -87,6 +88,50 @@ def expected_mlp(tensors, layer):
     return {f"blocks.{layer}.mlp.{name}": array for name, array in found.items()}
 
 
+def reordered(rows, metadata, axis=0, width=1):
+    """Value heads in training's order: [key head][those of one], where GGUF has them the other way round. `rows` may have more in front."""
+    family = metadata["general.architecture"]
+    n_value, n_key = (int(metadata[f"{family}.ssm.{each}"]) for each in ("time_step_rank", "group_count"))
+    more, values = np.split(rows, [rows.shape[axis] - n_value * width], axis=axis)
+    values = np.moveaxis(values, axis, 0)
+    apart = values.reshape(n_value // n_key, n_key, width, *values.shape[1:]).swapaxes(0, 1).reshape(values.shape)
+    return np.concatenate([more, np.moveaxis(apart, 0, axis)], axis=axis)
+
+
+def expected_state(metadata, tensors, layer):
+    """Of a short convolution, or a gated delta net: transformers' names and shapes."""
+    at = f"blk.{layer}."
+    have = {name[len(at):]: tensor.numpy() for name, tensor in tensors.items() if name.startswith(at)}
+    found = {f"conv.{each}.weight": have[f"shortconv.{each}.weight"] for each in ("in_proj", "conv", "out_proj")
+             if f"shortconv.{each}.weight" in have}
+    if "ssm_a" in have:
+        width = len(have["ssm_norm.weight"])
+        heads = {"in_proj_b.weight": "ssm_beta.weight", "in_proj_a.weight": "ssm_alpha.weight", "A": "ssm_a", "dt_bias": "ssm_dt.bias"}
+        wide = {"in_proj_qkv.weight": "attn_qkv.weight", "in_proj_z.weight": "attn_gate.weight", "conv1d.weight": "ssm_conv1d.weight"}
+        delta = {ours: reordered(have[theirs], metadata) for ours, theirs in heads.items()}
+        delta.update({ours: reordered(have[theirs], metadata, 0, width) for ours, theirs in wide.items()})
+        delta["out_proj.weight"] = reordered(have["ssm_out.weight"], metadata, 1, width)
+        delta["norm.weight"] = have["ssm_norm.weight"]
+        found.update({f"linear_attn.{each}": array for each, array in delta.items()})
+    return {f"blocks.{layer}.{each}": array for each, array in found.items()}
+
+
+def expected_rest(config, tensors, layer):
+    """Gates of heads, sinks, and the expert that all tokens share."""
+    at, found = f"blk.{layer}.", {}
+    q = tensors.get(f"{at}attn_q.weight")
+    if q is not None and q.numpy().shape[0] == 2 * config.n_head * config.d_head:
+        found["attn.W_gate"] = q.numpy().reshape(config.n_head, 2, config.d_head, -1)[:, 1].swapaxes(1, 2)
+    names = {"attn_sinks": "attn.sinks", "ffn_gate_shexp": "mlp.shared_expert.gate_proj.weight", "ffn_up_shexp":
+             "mlp.shared_expert.up_proj.weight", "ffn_down_shexp": "mlp.shared_expert.down_proj.weight",
+             "ffn_gate_inp_shexp": "mlp.shared_expert_gate.weight"}
+    for theirs, ours in names.items():
+        if f"{at}{theirs}.weight" in tensors:
+            array = tensors[f"{at}{theirs}.weight"].numpy()
+            found[ours] = array[None] if theirs == "ffn_gate_inp_shexp" else array
+    return {f"blocks.{layer}.{each}": array for each, array in found.items()}
+
+
 def expected_weights(loaded, name):
     metadata, tensors = read(name)
     config, family = loaded.config, metadata["general.architecture"]
@@ -103,9 +148,12 @@ def expected_weights(loaded, name):
                 found[f"{ours}.{short}"] = tensors[f"{theirs}.{kind}"].numpy()
     if "output.bias" in tensors:
         found["unembed.b_U"] = tensors["output.bias"].numpy()
+    found.update({each: tensors[each].numpy() for each in tensors if each.startswith("rope_")})
     for layer in range(config.n_layer):
         found.update(expected_attention(config, tensors, layer, n))
         found.update(expected_mlp(tensors, layer))
+        found.update(expected_state(metadata, tensors, layer))
+        found.update(expected_rest(config, tensors, layer))
         names = dict(VECTORS)
         if f"blk.{layer}.attn_norm_2.weight" in tensors:  # Falcon 40B: the first is the MLP's
             names.update(attn_norm="ln2", attn_norm_2="ln1")
@@ -123,11 +171,22 @@ def expected_weights(loaded, name):
     return found
 
 
+def count_numbers(metadata, tensors):
+    """In the file, but for a tower that reads pictures and rows of positions that no text has; the unembedding counts, too, if it is
+    the embedding."""
+    n = sum(tensor.numpy().size for name, tensor in tensors.items() if not name.startswith(("v.", "mm.")))
+    if "output.weight" not in tensors:
+        n += tensors["token_embd.weight"].numpy().size
+    family = metadata["general.architecture"]
+    return n - int(metadata.get(f"{family}.position_offset", 0)) * int(metadata[f"{family}.embedding_length"])
+
+
 def test_weights_are_the_file_s():
     for name in REFERENCES:
         loaded = opened(name)
         wanted, weights = expected_weights(loaded, name), loaded.weights
         assert set(weights) == set(wanted), (name, set(weights) ^ set(wanted))
+        assert sum(array.size for array in wanted.values()) == count_numbers(*read(name)), name
         for each in weights:
             ours = weights[each]
             assert ours.dtype == np.float32 and ours.shape == wanted[each].shape, (name, each, ours.shape, wanted[each].shape)
@@ -205,6 +264,97 @@ def check_formula(name):
 
 def test_runs_are_made_of_the_weights():
     assert sum(check_formula(name) for name in REFERENCES) > 1600
+
+
+def test_value_heads_of_a_folder_stand_as_in_training():
+    metadata, tensors = read("qwen35")
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/grouped.gguf"
+        gguf.write(path, {**metadata, "attn.delta_heads": "grouped"}, tensors)  # as a folder is read
+        with attn.load(path, tokenizer=LETTERS) as loaded:
+            for ours, theirs in (("in_proj_qkv.weight", "attn_qkv.weight"), ("A", "ssm_a"), ("out_proj.weight", "ssm_out.weight")):
+                assert np.array_equal(loaded.weights[f"blocks.0.linear_attn.{ours}"], tensors[f"blk.0.{theirs}"].numpy()), ours
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def convolved(x, kernel):
+    """Each channel of x [n][channels] over the last tokens, kernel [channels][taps]."""
+    n, taps = len(x), kernel.shape[1]
+    padded = np.concatenate([np.zeros((taps - 1, x.shape[1])), x])
+    return sum(padded[i:i + n] * kernel[:, i] for i in range(taps))
+
+
+def short_convolution(w, x):
+    """Lfm2ShortConv of transformers."""
+    b, c, inner = np.split(x @ w["in_proj.weight"].T, 3, axis=1)
+    return (c * convolved(b * inner, w["conv.weight"])) @ w["out_proj.weight"].T
+
+
+def delta_net(w, x, eps):
+    """Qwen3_5GatedDeltaNet of transformers, token by token: its key heads are repeated for the value heads behind each other."""
+    n, d = len(x), len(w["norm.weight"])
+    n_value, d_inner = len(w["A"]), w["out_proj.weight"].shape[1]
+    mixed = convolved(x @ w["in_proj_qkv.weight"].T, w["conv1d.weight"])
+    mixed *= sigmoid(mixed)
+    d_key = (mixed.shape[1] - d_inner) // 2
+    q, k, v = (part.reshape(n, -1, d) for part in np.split(mixed, [d_key, 2 * d_key], axis=1))
+    q, k = (np.repeat(part / np.sqrt((part ** 2).sum(-1, keepdims=True) + 1e-6), n_value // part.shape[1], axis=1) for part in (q, k))
+    beta = sigmoid(x @ w["in_proj_b.weight"].T)
+    kept = np.exp(w["A"] * np.logaddexp(0, x @ w["in_proj_a.weight"].T + w["dt_bias"]))
+    state, out = np.zeros((n_value, d, d)), np.zeros((n, n_value, d))
+    for t in range(n):
+        state *= kept[t][:, None, None]
+        delta = (v[t] - np.einsum("hkv,hk->hv", state, k[t])) * beta[t][:, None]
+        state += k[t][:, :, None] * delta[:, None]
+        out[t] = np.einsum("hkv,hk->hv", state, q[t]) / np.sqrt(d)
+    z = (x @ w["in_proj_z.weight"].T).reshape(out.shape)
+    out = out / np.sqrt((out ** 2).mean(-1, keepdims=True) + eps) * w["norm.weight"] * z * sigmoid(z)
+    return out.reshape(n, -1) @ w["out_proj.weight"].T
+
+
+def test_states_gates_and_sinks_are_made_of_the_weights():
+    seen = []
+
+    def near(ours, theirs, what):
+        seen.append(what)
+        assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max(), (what, np.abs(ours - theirs).max())
+
+    for name in ("lfm2", "qwen35", "qwen35-wide", "gpt-oss", "qwen2moe", "granitemoe"):
+        loaded, metadata = opened(name), read(name)[0]
+        eps = float(metadata[f"{loaded.config.architecture}.attention.layer_norm_rms_epsilon"])
+        weights = {each: array.astype(float) for each, array in loaded.weights.items()}
+        _, cache = loaded.run_with_cache(np.arange(1, 12), lambda hook: True)
+        for layer in range(loaded.config.n_layer):
+            at = f"blocks.{layer}."
+            own = {each[len(at):]: array for each, array in weights.items() if each.startswith(at)}
+            x = normed(cache, weights, "rms", at + "ln1", cache["resid_pre", layer].astype(float))
+            state = {each.split(".", 1)[1]: array for each, array in own.items() if each.startswith(("conv.", "linear_attn."))}
+            if state:
+                made = delta_net(state, x, eps) if "A" in state else short_convolution(state, x)
+                near(made, cache[at + "hook_attn_out"], at + "state of " + name)
+            if "attn.W_gate" in own:
+                gate = sigmoid(np.einsum("nd,hdk->nhk", x, own["attn.W_gate"]))
+                result = np.einsum("nhk,hkd->nhd", cache["z", layer] * gate, own["attn.W_O"])
+                near(result, cache[at + "attn.hook_result"], at + "gate of " + name)
+            if "attn.sinks" in own:
+                parts = np.exp(cache["scores", layer].astype(float))  # −∞ where a query does not look
+                pattern = parts / (parts.sum(-1, keepdims=True) + np.exp(own["attn.sinks"])[:, None, None])
+                near(pattern, cache["pattern", layer], at + "sinks of " + name)
+            if "mlp.shared_expert.up_proj.weight" in own:
+                x = normed(cache, weights, "rms", at + "ln2", cache["resid_mid", layer].astype(float))
+                gate, up = (x @ own[f"mlp.shared_expert.{each}_proj.weight"].T for each in ("gate", "up"))
+                made = (gate * sigmoid(gate) * up) @ own["mlp.shared_expert.down_proj.weight"].T
+                if "mlp.shared_expert_gate.weight" in own:
+                    made = made * sigmoid(x @ own["mlp.shared_expert_gate.weight"].T)
+                gate, up = (np.einsum("nd,edf->nef", x, own[f"mlp.W_{each}"]) for each in ("gate", "in"))
+                experts = np.einsum("nef,efd->ned", gate * sigmoid(gate) * up, own["mlp.W_out"])
+                made = made + (experts * cache[at + "mlp.hook_expert_weights"][..., None]).sum(1)
+                near(made * float(metadata.get(f"{loaded.config.architecture}.residual_scale", 1)), cache[at + "hook_mlp_out"],
+                     at + "shared expert of " + name)
+    assert len(seen) == 2 + 2 + 2 + 1 + 1 + 3 + 2 + 2, seen
 
 
 def test_weights_of_all_layers():
