@@ -145,7 +145,8 @@ class Weights(Mapping[str, Floats]):
         first = rows.shape[axis] - n_value * of_head  # queries and keys stand before
         heads = np.arange(n_value).reshape(-1, n_key).T.ravel()
         places = first + (heads[:, None] * of_head + np.arange(of_head)).ravel()
-        return np.take(rows, np.concatenate([np.arange(first), places]), axis=axis)
+        rows = np.take(rows, np.concatenate([np.arange(first), places]), axis=axis)
+        return rows
 
     def _n_expert(self, layer: int) -> int:
         router = self._rows.get(f"blocks.{layer}.mlp.W_router")

@@ -89,7 +89,7 @@ def expected_mlp(tensors, layer):
 
 
 def reordered(rows, metadata, axis=0, width=1):
-    """Value heads in training's order: [key head][those of one], where GGUF has them the other way round. `rows` may have more in front."""
+    """Value heads in training's order, [key head][those of one]; GGUF has them the other way round. `rows` may begin with more."""
     family = metadata["general.architecture"]
     n_value, n_key = (int(metadata[f"{family}.ssm.{each}"]) for each in ("time_step_rank", "group_count"))
     more, values = np.split(rows, [rows.shape[axis] - n_value * width], axis=axis)
@@ -106,8 +106,10 @@ def expected_state(metadata, tensors, layer):
              if f"shortconv.{each}.weight" in have}
     if "ssm_a" in have:
         width = len(have["ssm_norm.weight"])
-        heads = {"in_proj_b.weight": "ssm_beta.weight", "in_proj_a.weight": "ssm_alpha.weight", "A": "ssm_a", "dt_bias": "ssm_dt.bias"}
-        wide = {"in_proj_qkv.weight": "attn_qkv.weight", "in_proj_z.weight": "attn_gate.weight", "conv1d.weight": "ssm_conv1d.weight"}
+        heads = {"in_proj_b.weight": "ssm_beta.weight", "in_proj_a.weight": "ssm_alpha.weight", "A": "ssm_a",
+                 "dt_bias": "ssm_dt.bias"}
+        wide = {"in_proj_qkv.weight": "attn_qkv.weight", "in_proj_z.weight": "attn_gate.weight",
+                "conv1d.weight": "ssm_conv1d.weight"}
         delta = {ours: reordered(have[theirs], metadata) for ours, theirs in heads.items()}
         delta.update({ours: reordered(have[theirs], metadata, 0, width) for ours, theirs in wide.items()})
         delta["out_proj.weight"] = reordered(have["ssm_out.weight"], metadata, 1, width)
@@ -172,8 +174,8 @@ def expected_weights(loaded, name):
 
 
 def count_numbers(metadata, tensors):
-    """In the file, but for a tower that reads pictures and rows of positions that no text has; the unembedding counts, too, if it is
-    the embedding."""
+    """In the file, but for a tower that reads pictures and rows of positions that no text has; an embedding that is the
+    unembedding, too, counts twice."""
     n = sum(tensor.numpy().size for name, tensor in tensors.items() if not name.startswith(("v.", "mm.")))
     if "output.weight" not in tensors:
         n += tensors["token_embd.weight"].numpy().size
@@ -301,7 +303,8 @@ def delta_net(w, x, eps):
     mixed *= sigmoid(mixed)
     d_key = (mixed.shape[1] - d_inner) // 2
     q, k, v = (part.reshape(n, -1, d) for part in np.split(mixed, [d_key, 2 * d_key], axis=1))
-    q, k = (np.repeat(part / np.sqrt((part ** 2).sum(-1, keepdims=True) + 1e-6), n_value // part.shape[1], axis=1) for part in (q, k))
+    q, k = (part / np.sqrt((part ** 2).sum(-1, keepdims=True) + 1e-6) for part in (q, k))
+    q, k = (np.repeat(part, n_value // part.shape[1], axis=1) for part in (q, k))
     beta = sigmoid(x @ w["in_proj_b.weight"].T)
     kept = np.exp(w["A"] * np.logaddexp(0, x @ w["in_proj_a.weight"].T + w["dt_bias"]))
     state, out = np.zeros((n_value, d, d)), np.zeros((n, n_value, d))
