@@ -276,20 +276,19 @@ static void back_mlp_rows(Way *way, const LayerWeights *w, size_t layer, size_t 
     compute->kernels->add(to, d_in, m * d);
 }
 
-/* Shows what comes back to rows [t, t + m) through each head's query, key and value alone. */
+/* Shows what comes back to rows [t, t + m) through each head's query, key, value and gate alone. */
 static void show_head_inputs(Way *way, const LayerWeights *w, size_t layer, size_t t, size_t m) {
-    static const ProbeSite inputs[] = {PROBE_V_INPUT, PROBE_K_INPUT, PROBE_Q_INPUT},
-                           sites[] = {PROBE_V, PROBE_K, PROBE_Q};
+    static const ProbeSite inputs[] = {PROBE_V_INPUT, PROBE_K_INPUT, PROBE_Q_INPUT, PROBE_GATE_INPUT};
     const Config *config = way->config;
     const GradientProbe *probe = way->task->probe;
     const size_t d = config->d_model;
     const float *pre = way->task->streams[layer] + t * d;
-    for (int i = 0; i < 3; i++)
-        for (size_t head = 0; head < (sites[i] == PROBE_Q ? config->n_head : config->n_head_kv); head++) {
+    for (int i = 0; i < (config->family->gated_attention ? 4 : 3); i++)
+        for (size_t head = 0; head < (i < 2 ? config->n_head_kv : config->n_head); head++) {
             if (!gradient_wanted(probe, inputs[i], layer, head)) continue;
             memset(way->d_normed, 0, m * d * sizeof *way->d_normed);
             memset(way->d_branch, 0, m * d * sizeof *way->d_branch);
-            attention_back_head(way->attention, sites[i], head, t, m, way->d_normed);
+            attention_back_head(way->attention, inputs[i], head, t, m, way->d_normed);
             back_read(way, &w->attn_norm, pre, way->d_normed, way->d_branch, m);
             probe->visit(probe->user, &(Activation){inputs[i], layer, head, t, m, d, d, (float *)pre},
                          way->d_branch);
@@ -338,7 +337,11 @@ static void back_attention(Way *way, const LayerWeights *w, size_t layer, const 
             states_back_rows(way->states, t, m, way->d_normed);
         else
             attention_back_rows(way->attention, t, m, way->d_normed);
-        back_read(way, &w->attn_norm, pre + t * d, way->d_normed, way->d_pre + t * d, m);
+        float *d_in = way->d_branch; /* free by now */
+        memset(d_in, 0, m * d * sizeof *d_in);
+        back_read(way, &w->attn_norm, pre + t * d, way->d_normed, d_in, m);
+        if (keeps_state(w)) gradient_rows(probe, PROBE_STATE_INPUT, layer, t, pre + t * d, d_in, m, d);
+        way->compute.kernels->add(way->d_pre + t * d, d_in, m * d);
     }
 }
 

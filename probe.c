@@ -30,6 +30,8 @@ const char *probe_site_name(ProbeSite site) {
         "q_input",
         "k_input",
         "v_input",
+        "gate_input",
+        "state_input",
         "mlp_input",
     };
     return site < PROBE_N_BACK_SITES ? names[site] : "?";

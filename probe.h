@@ -48,6 +48,8 @@ typedef enum ProbeSite {
     PROBE_Q_INPUT = PROBE_N_SITES, /* a head's query */
     PROBE_K_INPUT,                 /* a kv head's key … */
     PROBE_V_INPUT,                 /* … and value */
+    PROBE_GATE_INPUT,              /* a head's gate */
+    PROBE_STATE_INPUT,             /* what keeps a state in attention's place */
     PROBE_MLP_INPUT,               /* the MLP, or the experts */
     PROBE_N_BACK_SITES
 } ProbeSite;

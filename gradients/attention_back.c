@@ -470,13 +470,15 @@ void attention_back_rows(AttentionTrace *trace, size_t from, size_t n, float *dx
     linear_back(compute, &weights->v.w, 0, n_kv, trace->dv + from * n_kv, n_kv, n, dx);
 }
 
-void attention_back_head(AttentionTrace *trace, ProbeSite site, size_t head, size_t from, size_t n,
+void attention_back_head(AttentionTrace *trace, ProbeSite input, size_t head, size_t from, size_t n,
                          float *dx) {
     const AttentionWeights *weights = trace->weights;
-    const Matrix *w = site == PROBE_Q ? &weights->q.w : site == PROBE_K ? &weights->k.w : &weights->v.w;
-    size_t each = site == PROBE_Q ? w->rows / trace->shape.n_head : trace->shape.d_head;
-    const float *dy = site == PROBE_Q   ? q_rows(trace, from, n)
-                      : site == PROBE_K ? trace->dk + from * w->rows
-                                        : trace->dv + from * w->rows;
-    linear_back(&trace->compute, w, head * each, (head + 1) * each, dy + head * each, w->rows, n, dx);
+    const bool is_k = input == PROBE_K_INPUT, is_v = input == PROBE_V_INPUT;
+    const Matrix *w = is_k ? &weights->k.w : is_v ? &weights->v.w : &weights->q.w;
+    const float *dy = is_k   ? trace->dk + from * w->rows
+                      : is_v ? trace->dv + from * w->rows
+                             : q_rows(trace, from, n);
+    size_t d_head = trace->shape.d_head, first = head * d_head;
+    if (!is_k && !is_v && trace->shape.gated) first = (2 * head + (input == PROBE_GATE_INPUT)) * d_head;
+    linear_back(&trace->compute, w, first, first + d_head, dy + first, w->rows, n, dx);
 }

@@ -43,8 +43,11 @@ void attention_back_out(AttentionTrace *trace, size_t from, size_t n, const floa
 void attention_back_attend(AttentionTrace *trace, const GradientProbe *probe);
 void attention_back_rows(AttentionTrace *trace, size_t from, size_t n, float *dx);
 
-/* dx += what comes back through the query of one head, or the key or value of one kv head (site PROBE_Q, _K or _V). */
-void attention_back_head(AttentionTrace *trace, ProbeSite site, size_t head, size_t from, size_t n,
+/*
+ * dx += what comes back through the query or gate of one head, or the key or value of one kv head (PROBE_Q_INPUT, _GATE_INPUT,
+ * _K_INPUT or _V_INPUT).
+ */
+void attention_back_head(AttentionTrace *trace, ProbeSite input, size_t head, size_t from, size_t n,
                          float *dx);
 
 #endif

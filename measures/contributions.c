@@ -81,6 +81,10 @@ void contributions_add(const Contributions *contributions, const Activation *see
     case PROBE_RESULT: keep(contributions, PART_HEAD, seen); break;
     case PROBE_MLP_OUT: keep(contributions, PART_MLP, seen); break;
     default:
+        if (graph_keeps_state(contributions->graph, seen->layer)) {
+            keep(contributions, PART_STATE, seen);
+            break;
+        }
         for (size_t i = 0; i < seen->n_rows; i++)
             share_out(contributions, seen->layer, seen->position + i, seen->data + i * seen->stride);
     }

@@ -6,78 +6,81 @@
 #include <stdio.h>
 #include <string.h>
 
-static size_t senders_of_layer(const EdgeGraph *graph) { return graph->n_head + 1; }
-static size_t readers_of_layer(const EdgeGraph *graph) { return graph->n_head + 2 * graph->n_head_kv + 1; }
-
-static size_t count_senders(const EdgeGraph *graph, size_t reader) {
-    Part part = reader_part(graph, reader);
-    if (part.kind == PART_FINAL) return graph->n_senders;
-    size_t before = 1 + part.layer * senders_of_layer(graph);
-    return part.kind == PART_MLP && !graph->parallel ? before + graph->n_head : before;
+static size_t readers_of_heads(const EdgeGraph *graph) {
+    return (graph->gated ? 2 : 1) * graph->n_head + 2 * graph->n_head_kv;
 }
 
-/* Names what reads and writes the stream and is neither head nor MLP, and what takes the model all the same. */
-static bool refuse(const Model *model, Error *error) {
-    static const char *const rest =
-        "no end of an edge; attribute --by gradient without --edges, patch and its "
-        "--path take the model";
-    const char *path = checkpoint_path(model_checkpoint(model));
-    size_t n_layer = model_config(model)->n_layer, n_states = 0, first = 0;
-    for (size_t layer = n_layer; layer-- > 0;)
-        if (!layer_has_heads(model, layer)) n_states++, first = layer;
-    if (n_states == 0)
-        return error_set(error, "%s: a gate behind each head reads the stream, and is %s", path, rest);
-    return error_set(
-        error, "%s: %zu of %zu layers, L%zu the first, keep a state in attention's place%s, which is %s",
-        path, n_states, n_layer, first,
-        has_gated_heads(model) ? ", and the other layers' heads have gates" : "", rest);
+static size_t count_senders(const EdgeGraph *graph, Part reader) {
+    if (reader.kind == PART_FINAL) return graph->n_senders;
+    bool reads_layer = reader.kind == PART_MLP && !graph->parallel;
+    return reads_layer ? graph->first_sender[reader.layer + 1] - 1 : graph->first_sender[reader.layer];
+}
+
+static void add_senders(EdgeGraph *graph, PartKind kind, size_t layer, size_t n) {
+    for (size_t head = 0; head < n; head++) graph->senders[graph->n_senders++] = (Part){kind, layer, head};
+}
+
+static void add_readers(EdgeGraph *graph, PartKind kind, size_t layer, size_t n) {
+    for (size_t head = 0; head < n; head++) graph->readers[graph->n_readers++] = (Part){kind, layer, head};
+}
+
+static void add_layer(EdgeGraph *graph, size_t layer, bool has_heads) {
+    graph->first_sender[layer] = graph->n_senders;
+    graph->first_reader[layer] = graph->n_readers;
+    add_senders(graph, has_heads ? PART_HEAD : PART_STATE, layer, has_heads ? graph->n_head : 1);
+    if (has_heads) {
+        add_readers(graph, PART_QUERY, layer, graph->n_head);
+        add_readers(graph, PART_KEY, layer, graph->n_head_kv);
+        add_readers(graph, PART_VALUE, layer, graph->n_head_kv);
+        add_readers(graph, PART_GATE, layer, graph->gated ? graph->n_head : 0);
+    } else {
+        add_readers(graph, PART_STATE, layer, 1);
+    }
+    add_senders(graph, PART_MLP, layer, 1);
+    add_readers(graph, PART_MLP, layer, 1);
 }
 
 bool edgegraph_begin(EdgeGraph *graph, const Model *model, Arena *arena, Error *error) {
     const Config *config = model_config(model);
-    if (model_weights(model)->n_states || has_gated_heads(model)) return refuse(model, error);
-    *graph = (EdgeGraph){.n_layer = config->n_layer,
+    size_t n_layer = config->n_layer;
+    *graph = (EdgeGraph){.n_layer = n_layer,
                          .n_head = config->n_head,
                          .n_head_kv = config->n_head_kv,
-                         .parallel = config->parallel_residual};
-    graph->n_senders = 1 + graph->n_layer * senders_of_layer(graph);
-    graph->n_readers = graph->n_layer * readers_of_layer(graph) + 1;
-    graph->first = arena_new(arena, graph->n_readers + 1, sizeof *graph->first);
-    if (!arena_ok(arena, error, "%zu readers", graph->n_readers)) return false;
+                         .parallel = config->parallel_residual,
+                         .gated = has_gated_heads(model)};
+    size_t most = n_layer * (readers_of_heads(graph) + 1) + 1;
+    graph->senders = arena_new(arena, n_layer * (graph->n_head + 1) + 1, sizeof *graph->senders);
+    graph->readers = arena_new(arena, most, sizeof *graph->readers);
+    graph->first_sender = arena_new(arena, n_layer + 1, sizeof *graph->first_sender);
+    graph->first_reader = arena_new(arena, n_layer + 1, sizeof *graph->first_reader);
+    graph->first = arena_new(arena, most + 1, sizeof *graph->first);
+    if (!arena_ok(arena, error, "%zu readers", most)) return false;
+    add_senders(graph, PART_EMBED, 0, 1);
+    for (size_t layer = 0; layer < n_layer; layer++) add_layer(graph, layer, layer_has_heads(model, layer));
+    graph->first_sender[n_layer] = graph->n_senders;
+    graph->first_reader[n_layer] = graph->n_readers;
+    add_readers(graph, PART_FINAL, 0, 1);
     for (size_t i = 0; i < graph->n_readers; i++)
-        graph->first[i + 1] = graph->first[i] + count_senders(graph, i);
+        graph->first[i + 1] = graph->first[i] + count_senders(graph, graph->readers[i]);
     graph->n_edges = graph->first[graph->n_readers];
     return true;
 }
 
-Part sender_part(const EdgeGraph *graph, size_t sender) {
-    if (sender == 0) return (Part){PART_EMBED, 0, 0};
-    size_t layer = (sender - 1) / senders_of_layer(graph), at = (sender - 1) % senders_of_layer(graph);
-    return at < graph->n_head ? (Part){PART_HEAD, layer, at} : (Part){PART_MLP, layer, 0};
-}
-
-Part reader_part(const EdgeGraph *graph, size_t reader) {
-    size_t layer = reader / readers_of_layer(graph), at = reader % readers_of_layer(graph);
-    if (layer == graph->n_layer) return (Part){PART_FINAL, 0, 0};
-    if (at < graph->n_head) return (Part){PART_QUERY, layer, at};
-    at -= graph->n_head;
-    if (at == 2 * graph->n_head_kv) return (Part){PART_MLP, layer, 0};
-    return (Part){at < graph->n_head_kv ? PART_KEY : PART_VALUE, layer, at % graph->n_head_kv};
-}
-
 size_t sender_of(const EdgeGraph *graph, Part part) {
     if (part.kind == PART_EMBED) return 0;
-    return 1 + part.layer * senders_of_layer(graph) + (part.kind == PART_HEAD ? part.head : graph->n_head);
+    return part.kind == PART_MLP ? graph->first_sender[part.layer + 1] - 1
+                                 : graph->first_sender[part.layer] + part.head;
 }
 
 size_t reader_of(const EdgeGraph *graph, Part part) {
-    size_t at = part.layer * readers_of_layer(graph);
+    size_t at = graph->first_reader[part.layer] + part.head;
     switch (part.kind) {
-    case PART_QUERY: return at + part.head;
-    case PART_KEY: return at + graph->n_head + part.head;
-    case PART_VALUE: return at + graph->n_head + graph->n_head_kv + part.head;
-    case PART_MLP: return at + graph->n_head + 2 * graph->n_head_kv;
-    default: return graph->n_readers - 1;
+    case PART_KEY: return at + graph->n_head;
+    case PART_VALUE: return at + graph->n_head + graph->n_head_kv;
+    case PART_GATE: return at + graph->n_head + 2 * graph->n_head_kv;
+    case PART_MLP: return graph->first_reader[part.layer + 1] - 1;
+    case PART_FINAL: return graph->n_readers - 1;
+    default: return at;
     }
 }
 
@@ -105,10 +108,12 @@ void unit_put(const EdgeGraph *graph, UnitKind kind, size_t unit, bool *in, bool
 }
 
 const char *graph_name(char *buffer, Part part) {
-    static const char *const letters[] = {[PART_QUERY] = ".q", [PART_KEY] = ".k", [PART_VALUE] = ".v"};
+    static const char *const letters[] = {
+        [PART_QUERY] = ".q", [PART_KEY] = ".k", [PART_VALUE] = ".v", [PART_GATE] = ".g"};
     switch (part.kind) {
     case PART_EMBED: snprintf(buffer, 64, "embed"); break;
     case PART_FINAL: snprintf(buffer, 64, "final"); break;
+    case PART_STATE: snprintf(buffer, 64, "L%zuSTATE", part.layer); break;
     case PART_MLP: snprintf(buffer, 64, "L%zuMLP", part.layer); break;
     case PART_HEAD: snprintf(buffer, 64, "L%zuH%zu", part.layer, part.head); break;
     default: snprintf(buffer, 64, "L%zuH%zu%s", part.layer, part.head, letters[part.kind]); break;
@@ -137,10 +142,15 @@ bool parse_part(const EdgeGraph *graph, const char **at, bool sends, Part *part)
     if (!parse_word(at, "L") || !parse_number(at, graph->n_layer, &part->layer)) return false;
     part->kind = PART_MLP;
     if (parse_word(at, "MLP")) return true;
+    part->kind = PART_STATE;
+    if (graph_keeps_state(graph, part->layer)) return parse_word(at, "STATE");
     part->kind = PART_HEAD;
     if (!parse_word(at, "H") || !parse_number(at, graph->n_head, &part->head)) return false;
     if (sends) return true;
-    part->kind = parse_word(at, ".q") ? PART_QUERY : parse_word(at, ".k") ? PART_KEY : PART_VALUE;
-    bool is_kv = part->kind != PART_QUERY;
+    part->kind = parse_word(at, ".q")                   ? PART_QUERY
+                 : parse_word(at, ".k")                 ? PART_KEY
+                 : graph->gated && parse_word(at, ".g") ? PART_GATE
+                                                        : PART_VALUE;
+    bool is_kv = part->kind == PART_KEY || part->kind == PART_VALUE;
     return (part->kind != PART_VALUE || parse_word(at, ".v")) && (!is_kv || part->head < graph->n_head_kv);
 }

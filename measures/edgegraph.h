@@ -4,7 +4,10 @@
  * edge leads from a sender to a reader behind it.
  *
  *   senders   the embeddings (with the positions'); in each layer its heads, then its MLP (or experts)
- *   readers   in each layer its heads' queries, the kv heads' keys and values, and its MLP; then the final norm
+ *   readers   in each layer its heads' queries, the kv heads' keys and values, the heads' gates where they have some (Qwen3.5),
+ *             and its MLP; then the final norm
+ *
+ * What keeps a state in the place of a layer's heads is one sender and one reader, as an MLP is.
  *
  * The senders that a reader reads are the first so many of all. A head's share of attention's bias is the same as that of
  * any other, and so no part of a difference.
@@ -18,10 +21,12 @@
 typedef enum PartKind {
     PART_EMBED,
     PART_HEAD,
+    PART_STATE,
     PART_MLP,
     PART_QUERY,
     PART_KEY,
     PART_VALUE,
+    PART_GATE,
     PART_FINAL
 } PartKind;
 
@@ -33,15 +38,28 @@ typedef struct Part {
 typedef struct EdgeGraph {
     size_t n_layer, n_head, n_head_kv;
     bool parallel; /* an MLP reads what attention reads */
+    bool gated;    /* heads have gates */
     size_t n_senders, n_readers, n_edges;
+    Part *senders, *readers;             /* [n_senders], [n_readers] */
+    size_t *first_sender, *first_reader; /* [n_layer + 1] of each layer; its MLP is its last */
     size_t *first; /* [n_readers + 1] the first edge of each reader; its edges are in the order of senders */
 } EdgeGraph;
 
-/* Fails for models with layers that keep a state, and where a gate that nothing shows stands behind z. */
+/* How many readers of a layer are not its MLP. */
+static inline size_t heads_readers(const EdgeGraph *graph, size_t layer) {
+    return graph->first_reader[layer + 1] - graph->first_reader[layer] - 1;
+}
+
+/* Whether a layer keeps a state in the place of heads. */
+static inline bool graph_keeps_state(const EdgeGraph *graph, size_t layer) {
+    return graph->senders[graph->first_sender[layer]].kind == PART_STATE;
+}
+
+/* Fails when memory runs out. */
 bool edgegraph_begin(EdgeGraph *graph, const Model *model, Arena *arena, Error *error);
 
-Part sender_part(const EdgeGraph *graph, size_t sender);
-Part reader_part(const EdgeGraph *graph, size_t reader);
+static inline Part sender_part(const EdgeGraph *graph, size_t sender) { return graph->senders[sender]; }
+static inline Part reader_part(const EdgeGraph *graph, size_t reader) { return graph->readers[reader]; }
 size_t sender_of(const EdgeGraph *graph, Part part);
 size_t reader_of(const EdgeGraph *graph, Part part);
 
@@ -76,7 +94,7 @@ static inline EdgeEnds unit_ends(const EdgeGraph *graph, UnitKind kind, size_t u
 void unit_put(const EdgeGraph *graph, UnitKind kind, size_t unit, bool *in, bool value);
 bool unit_is_in(const EdgeGraph *graph, UnitKind kind, size_t unit, const bool *in);
 
-/* "embed", "L3H4", "L5MLP", "L5H2.q", "final"; 64 bytes are enough. Returns buffer. */
+/* "embed", "L3H4", "L4STATE", "L5MLP", "L5H2.q", "final"; 64 bytes are enough. Returns buffer. */
 const char *graph_name(char *buffer, Part part);
 
 /* Moves *at behind the name of a sender, or a reader, that the graph has. */

@@ -22,6 +22,8 @@ static bool is_reader(const EdgeScores *scores, ProbeSite site, size_t layer, si
     case PROBE_Q_INPUT: kind = PART_QUERY; break;
     case PROBE_K_INPUT: kind = PART_KEY; break;
     case PROBE_V_INPUT: kind = PART_VALUE; break;
+    case PROBE_GATE_INPUT: kind = PART_GATE; break;
+    case PROBE_STATE_INPUT: kind = PART_STATE; break;
     case PROBE_MLP_INPUT: kind = PART_MLP; break;
     case PROBE_RESID_POST:
         if (layer + 1 == config_of(scores)->n_layer) break;

@@ -15,7 +15,7 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     (void)head;
     if (contributions_want(mixture->kept, site, layer) || is_last(mixture, site, layer)) return true;
     return mixture->in && (site == PROBE_RESID_PRE || site == PROBE_Q || site == PROBE_K || site == PROBE_V ||
-                           site == PROBE_RESID_MID);
+                           (site == PROBE_Z && mixture->graph->gated) || site == PROBE_RESID_MID);
 }
 
 /* Mixing rows [position, position + n_rows) for some readers. */
@@ -50,10 +50,9 @@ static void mix_readers(const Mixture *mixture, size_t first, size_t n, const Ac
     parallel_for(mixture->subject->compute.threads, n, 1, mix, &loop);
 }
 
-/* The rows of a matrix that make one head's numbers. */
-static Linear head_rows(const Linear *linear, size_t head, size_t d_head) {
+/* Rows [first, first + d_head) of a matrix, which make one head's numbers. */
+static Linear head_rows(const Linear *linear, size_t first, size_t d_head) {
     const char *data = linear->w.data;
-    size_t first = head * d_head;
     return (Linear){{data + first * dtype_bytes(linear->w.dtype, linear->w.cols), linear->w.dtype, d_head,
                      linear->w.cols},
                     linear->bias ? linear->bias + first : NULL};
@@ -63,42 +62,79 @@ static void cut(float *x, size_t n, float limit) {
     for (size_t i = 0; limit != 0 && i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
 }
 
-/* One head's queries, keys or values of what it reads, reads [n_rows][d_model], into `to` [n_rows][n_heads][d_head]. */
-static void project(const Mixture *mixture, const LayerWeights *w, const Linear *linear, size_t head,
-                    size_t n_heads, float limit, const float *reads, size_t n_rows, float *to) {
+/* What a reader's numbers are made by, and where they go: `to` [chunk][n_heads][d_head]. */
+typedef struct Projection {
+    const Linear *linear;
+    size_t first; /* of its rows */
+    size_t n_heads;
+    float limit; /* they are cut to; 0: they are not */
+    float *to;
+} Projection;
+
+static Projection projection_of(const Mixture *mixture, const LayerWeights *w, Part part) {
+    const AttentionShape shape = model_attention_shape(mixture->subject->model);
+    const AttentionWeights *attention = &w->attention;
+    size_t d_head = shape.d_head, first = part.head * d_head,
+           of_q = shape.gated ? 2 * first : first; /* behind the rows of each head's query stand its gate's */
+    float before = shape.clamp_normed ? 0 : shape.clamp;
+    switch (part.kind) {
+    case PART_QUERY: return (Projection){&attention->q, of_q, shape.n_head, before, mixture->q};
+    case PART_GATE: return (Projection){&attention->q, of_q + d_head, shape.n_head, 0, mixture->gate};
+    case PART_KEY: return (Projection){&attention->k, first, shape.n_head_kv, before, mixture->k};
+    default: return (Projection){&attention->v, first, shape.n_head_kv, shape.clamp, mixture->v};
+    }
+}
+
+/* One head's queries, keys, values or gates of what it reads, reads [n_rows][d_model]. */
+static void project(const Mixture *mixture, const LayerWeights *w, const Projection *by, size_t head,
+                    const float *reads, size_t n_rows) {
     size_t d = config_of(mixture)->d_model, d_head = config_of(mixture)->d_head;
-    Linear rows = head_rows(linear, head, d_head);
+    Linear rows = head_rows(by->linear, by->first, d_head);
     if (w->attn_norm.gain) norm_forward(&mixture->compute, &w->attn_norm, reads, mixture->normed, n_rows, d);
     linear_forward(&mixture->compute, &(LinearOutput){mixture->rows, &rows}, 1,
                    w->attn_norm.gain ? mixture->normed : reads, n_rows);
-    cut(mixture->rows, n_rows * d_head, limit);
+    cut(mixture->rows, n_rows * d_head, by->limit);
     for (size_t i = 0; i < n_rows; i++)
-        memcpy(to + (i * n_heads + head) * d_head, mixture->rows + i * d_head, d_head * sizeof *to);
+        memcpy(by->to + (i * by->n_heads + head) * d_head, mixture->rows + i * d_head,
+               d_head * sizeof *by->to);
 }
 
-/* Makes all that a layer's heads read, and their queries, keys and values of it. */
+/*
+ * Gates are made of the stream that enters the layer, and no probe sees them. Of that stream nobody else reads, so it becomes
+ * zeros; put_gate has the engine's gates made good in z.
+ */
+static void still_gates(const Mixture *mixture, const LayerWeights *w, const Activation *seen) {
+    memset(seen->data, 0, seen->n_rows * seen->n_cols * sizeof *seen->data);
+    for (size_t head = 0; head < mixture->graph->n_head; head++) {
+        Projection by = projection_of(mixture, w, (Part){PART_GATE, seen->layer, head});
+        by.to = mixture->still;
+        project(mixture, w, &by, head, seen->data, seen->n_rows);
+    }
+}
+
+/* Makes all that a layer's heads read, and their queries, keys, values and gates of it. */
 static void read_heads(const Mixture *mixture, const Activation *seen) {
     const EdgeGraph *graph = mixture->graph;
     const LayerWeights *w = &model_weights(mixture->subject->model)->layers[seen->layer];
-    AttentionShape shape = model_attention_shape(mixture->subject->model);
-    size_t first = reader_of(graph, (Part){PART_QUERY, seen->layer, 0}),
-           n_heads = graph->n_head + 2 * graph->n_head_kv;
+    size_t first = graph->first_reader[seen->layer], n_heads = heads_readers(graph, seen->layer);
     size_t count = seen->n_rows * config_of(mixture)->d_model;
     mix_readers(mixture, first, n_heads, seen, mixture->reads);
     for (size_t i = 0; i < n_heads; i++) {
         Part part = reader_part(graph, first + i);
-        bool is_q = part.kind == PART_QUERY, is_k = part.kind == PART_KEY;
-        project(mixture, w,
-                is_q   ? &w->attention.q
-                : is_k ? &w->attention.k
-                       : &w->attention.v,
-                part.head, is_q ? graph->n_head : graph->n_head_kv,
-                shape.clamp_normed && (is_q || is_k) ? 0 : shape.clamp, mixture->reads + i * count,
-                seen->n_rows,
-                is_q   ? mixture->q
-                : is_k ? mixture->k
-                       : mixture->v);
+        Projection by = projection_of(mixture, w, part);
+        project(mixture, w, &by, part.head, mixture->reads + i * count, seen->n_rows);
     }
+    if (graph->gated) still_gates(mixture, w, seen);
+}
+
+/* z is multiplied by the sigmoid of the gate that its head has here, and no longer by that of the engine's. */
+static void put_gate(const Mixture *mixture, const Activation *seen) {
+    for (size_t i = 0; i < seen->n_rows; i++)
+        for (size_t j = 0; j < seen->n_cols; j++) {
+            size_t at = (i * mixture->graph->n_head + seen->head) * seen->n_cols + j;
+            seen->data[i * seen->stride + j] *=
+                (1 + expf(-mixture->still[at])) / (1 + expf(-mixture->gate[at]));
+        }
 }
 
 static void put_head(const Activation *seen, const float *rows, size_t n_heads) {
@@ -107,7 +143,7 @@ static void put_head(const Activation *seen, const float *rows, size_t n_heads) 
                seen->n_cols * sizeof *rows);
 }
 
-/* Gives an MLP, or the final norm, its own stream to read; nobody else reads that. */
+/* Gives an MLP, a state, or the final norm, its own stream to read; nobody else reads that. */
 static void put_stream(const Mixture *mixture, PartKind kind, const Activation *seen) {
     mix_readers(mixture, reader_of(mixture->graph, (Part){kind, seen->layer, 0}), 1, seen, seen->data);
 }
@@ -116,12 +152,19 @@ static void replace(const Mixture *mixture, const Activation *seen) {
     const EdgeGraph *graph = mixture->graph;
     switch (seen->site) {
     case PROBE_RESID_PRE:
+        if (graph_keeps_state(graph, seen->layer)) {
+            put_stream(mixture, PART_STATE, seen);
+            break;
+        }
         read_heads(mixture, seen);
         if (graph->parallel) put_stream(mixture, PART_MLP, seen);
         break;
     case PROBE_Q: put_head(seen, mixture->q, graph->n_head); break;
     case PROBE_K: put_head(seen, mixture->k, graph->n_head_kv); break;
     case PROBE_V: put_head(seen, mixture->v, graph->n_head_kv); break;
+    case PROBE_Z:
+        if (graph->gated) put_gate(mixture, seen);
+        break;
     case PROBE_RESID_MID: put_stream(mixture, PART_MLP, seen); break;
     case PROBE_RESID_POST: put_stream(mixture, PART_FINAL, seen); break;
     default: break;
@@ -141,7 +184,7 @@ static bool make_room(Mixture *mixture, Arena *arena, Error *error) {
     const Config *config = config_of(mixture);
     const EdgeGraph *graph = mixture->graph;
     size_t chunk = at_most(mixture->n, SESSION_CHUNK), d = config->d_model,
-           n_heads = graph->n_head + 2 * graph->n_head_kv;
+           n_heads = (graph->gated ? 2 : 1) * graph->n_head + 2 * graph->n_head_kv;
     Contributions *copies[] = {&mixture->inside, &mixture->outside};
     for (int i = 0; i < 2; i++) {
         *copies[i] = (Contributions){.model = mixture->subject->model, .graph = graph, .n = mixture->n};
@@ -151,6 +194,10 @@ static bool make_room(Mixture *mixture, Arena *arena, Error *error) {
     mixture->q = arena_floats(arena, chunk, graph->n_head * config->d_head);
     mixture->k = arena_floats(arena, chunk, graph->n_head_kv * config->d_head);
     mixture->v = arena_floats(arena, chunk, graph->n_head_kv * config->d_head);
+    if (graph->gated) {
+        mixture->gate = arena_floats(arena, chunk, graph->n_head * config->d_head);
+        mixture->still = arena_floats(arena, chunk, graph->n_head * config->d_head);
+    }
     mixture->normed = arena_floats(arena, chunk, d);
     mixture->rows = arena_floats(arena, chunk, config->d_head);
     mixture->final = arena_floats(arena, 1, d);

@@ -24,8 +24,10 @@ typedef struct Mixture {
     const Contributions *kept;     /* which contributions the run under way makes */
     float *reads;                  /* [n_readers of a layer][chunk][d_model] */
     float *q, *k, *v;              /* [chunk][heads][d_head] of the layer under way */
-    float *normed, *rows;          /* [chunk][d_model]; [chunk][d_head] of one head */
-    float *final;                  /* [d_model] leaving the last layer at the last position */
+    float *gate,
+        *still; /* likewise gates, and those that a stream of zeros makes; NULL where heads have none */
+    float *normed, *rows; /* [chunk][d_model]; [chunk][d_head] of one head */
+    float *final;         /* [d_model] leaving the last layer at the last position */
     Compute compute;
     bool *last;    /* [n_edges] those that were in in the run before */
     bool has_last; /* there is one, and `inside` is its; who writes to `outside` clears this */

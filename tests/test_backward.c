@@ -34,7 +34,8 @@ typedef struct Case {
     double bound;
     size_t n_rows; /* compared */
     bool failed;
-    float *parts, *whole; /* [n][d_model] of test_parts_add_up */
+    size_t layer;         /* of test_parts_add_up */
+    float *parts, *whole; /* [n][d_model] of it */
 } Case;
 
 static const float *floats_named(const Case *c, const char *name, const Tensor **tensor) {
@@ -221,10 +222,11 @@ static void for_each_case(void (*check)(Case *c)) {
 
 static void test_every_gradient_is_pytorchs(void) { for_each_case(check_sites); }
 
-/* The parts of a layer's way back: all heads' queries, keys and values, the MLP, and what passes by. */
+/* The parts of a layer's way back: all heads' queries, keys, values and gates, or a state; the MLP; and what passes by. */
 static bool wants_parts(void *user, ProbeSite site, size_t layer, size_t head) {
-    (void)user, (void)head;
-    return layer == 1 && (site >= PROBE_Q_INPUT || site == PROBE_RESID_POST || site == PROBE_RESID_PRE);
+    (void)head;
+    return layer == ((const Case *)user)->layer &&
+           (site >= PROBE_Q_INPUT || site == PROBE_RESID_POST || site == PROBE_RESID_PRE);
 }
 
 static void add_part(void *user, const Activation *seen, float *gradient) {
@@ -233,8 +235,8 @@ static void add_part(void *user, const Activation *seen, float *gradient) {
     for (size_t i = 0; i < seen->n_rows * seen->n_cols; i++) to[i] += gradient[i];
 }
 
-static void check_parts(Case *c) {
-    if (model_weights(c->model)->n_states) return; /* a state shows no parts */
+static void check_parts_of(Case *c, size_t layer) {
+    c->layer = layer;
     size_t count = c->n * c->config->d_model;
     c->parts = calloc(count, sizeof *c->parts);
     c->whole = calloc(count, sizeof *c->whole);
@@ -242,10 +244,14 @@ static void check_parts(Case *c) {
     go_back(c, &(GradientProbe){c, wants_parts, add_part});
     double scale = largest(c->whole, count), worst = 0;
     for (size_t i = 0; i < count; i++) worst = fmax(worst, fabs((double)c->whole[i] - (double)c->parts[i]));
-    CHECK(scale > 0 && worst <= 1e-5 * scale, "%s: parts miss their whole by %.2g of %.2g", c->name, worst,
-          scale);
+    CHECK(scale > 0 && worst <= 1e-5 * scale, "%s: L%zu: parts miss their whole by %.2g of %.2g", c->name,
+          layer, worst, scale);
     free(c->parts);
     free(c->whole);
+}
+
+static void check_parts(Case *c) {
+    for (size_t layer = 0; layer < 2; layer++) check_parts_of(c, layer);
 }
 
 static void test_parts_add_up(void) { for_each_case(check_parts); }
