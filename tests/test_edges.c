@@ -437,13 +437,13 @@ static void check_graph(const EdgeDrawing *drawing, const char *text, size_t n) 
     json_free(graph);
 }
 
-/* All edges of a model, with a score each. */
+/* All edges of a model, with a score each; the vocabulary is another's. */
 static void check_drawing(const char *path) {
     Error error = {{0}};
     Arena arena = {0};
     EdgeGraph graph;
-    Model *model = model_open(path, &error);
-    Tokenizer *tokenizer = tokenizer_new(model_checkpoint(model), &error);
+    Model *model = model_open(path, &error), *vocabulary = model_open(MODELS "gpt2-f32.gguf", &error);
+    Tokenizer *tokenizer = tokenizer_new(model_checkpoint(vocabulary), &error);
     CHECK(edgegraph_begin(&graph, model, &arena, &error), "%s", error.message);
     const int32_t tokens[] = {34, 0, 200, 4};
     DrawnEdge *edges = arena_new(&arena, graph.n_edges, sizeof *edges);
@@ -468,12 +468,15 @@ static void check_drawing(const char *path) {
     free(text);
     arena_free(&arena);
     tokenizer_free(tokenizer);
+    model_close(vocabulary);
     model_close(model);
 }
 
 static void test_drawings(void) {
     check_drawing(MODELS "gpt2-f32.gguf");
     check_drawing(MODELS "llama-f32.gguf");
+    check_drawing(MODELS "lfm2.gguf");
+    check_drawing(MODELS "qwen35.gguf");
 }
 
 /* Rows of ±3·10^38, behind a norm that makes numbers of 10^-38: logits are finite, and what goes back is not. */

@@ -103,8 +103,21 @@ for option in --dot --svg; do
     refuses 1 'this is the text that is read' attribute "$gpt2" --pairs "$tmp/own-pairs" --by gradient --edges $option "$tmp/own-pairs"
 done
 has cmp -s $pairs "$tmp/own-pairs"
-refuses 1 'keep a state' attribute "$data/qwen35.gguf" $letters --corrupted abcdefgg --answer '#5' --by gradient --edges
-refuses 1 'keep a state' attribute "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --by gradient --edges
+try attribute "$data/qwen35.gguf" $letters --corrupted abcdefgg --answer '#5' --by gradient --edges --top 200 \
+    --dot "$tmp/state.dot" --svg "$tmp/state.svg" --graph "$tmp/state.json"
+has quiet
+has grep -q '"L0STATE" -> "L1H1" \[label="g"' "$tmp/state.dot"
+has grep -q '<title>L1MLP to L2STATE: ' "$tmp/state.svg"
+has grep -q '>state</text>' "$tmp/state.svg"
+has grep -q '"feature_type": "state"' "$tmp/state.json"
+try faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L1H0 # all states and MLPs, too
+has out_has '^L0STATE  L1H0\.q'
+has out_has '^L1H0 *L2STATE'
+if out_has 'L1H1'; then has false; fi
+try faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L1H0,L0STATE
+if out_has 'L2STATE'; then has false; fi
+refuses 1 'is no list' faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L1STATE
+refuses 1 'is no list' faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L0H0
 refuses 1 '500 tokens.*context of 192' attribute "$gpt2" -f "$tmp/long" --by gradient
 printf '{"clean": "ab", "corrupted": "b", "answer": "cd"}\n' >"$tmp/pairs"
 refuses 1 'none of the 1 pairs fits; line 1: .*must be as many' attribute "$gpt2" --pairs "$tmp/pairs" --by gradient

@@ -64,8 +64,8 @@ static void test_meaning(void) { check_cases(FOLDER "meaning-*.json", 5); }
 static void test_rollout(void) { check_cases(FOLDER "rollout-*.json", 6); }
 static void test_steer(void) { check_cases(FOLDER "steer-*.json", 10); }
 static void test_circuit(void) { check_cases(FOLDER "circuit-*.json", 14); }
-static void test_attribute(void) { check_cases(FOLDER "attribute-*.json", 47); }
-static void test_faithful(void) { check_cases(FOLDER "faithful-*.json", 15); }
+static void test_attribute(void) { check_cases(FOLDER "attribute-*.json", 49); }
+static void test_faithful(void) { check_cases(FOLDER "faithful-*.json", 18); }
 static void test_compare(void) { check_cases(FOLDER "compare-*.json", 2); }
 
 /* A number that the text prints too. `path`: "rows.1.kl_nats"; `unit`: what the text multiplies it by. */

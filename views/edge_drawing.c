@@ -10,19 +10,21 @@ enum { LAYER = 108, SLOT = 46, BOX_WIDTH = 38, BOX_HEIGHT = 20, LEFT = 52, EDGE_
 
 static bool shares_keys(const EdgeGraph *graph) { return graph->n_head_kv < graph->n_head; }
 
-/* The part that a reader belongs to, as it is drawn: of keys and values their head, or kv head where heads share them. */
+/* The part that a reader belongs to, as it is drawn: of keys and values their head, or kv head where heads share them; else itself. */
 static Part owner(const EdgeGraph *graph, Part part) {
     bool is_kv = part.kind == PART_KEY || part.kind == PART_VALUE;
-    if (part.kind == PART_QUERY || (is_kv && !shares_keys(graph)))
+    if (part.kind == PART_QUERY || part.kind == PART_GATE || (is_kv && !shares_keys(graph)))
         return (Part){PART_HEAD, part.layer, part.head};
     return is_kv ? (Part){PART_KEY, part.layer, part.head} : part;
 }
 
 static const char *letter(Part part) {
-    return part.kind == PART_QUERY ? "q" : part.kind == PART_KEY ? "k" : part.kind == PART_VALUE ? "v" : "";
+    static const char *const letters[] = {
+        [PART_QUERY] = "q", [PART_KEY] = "k", [PART_VALUE] = "v", [PART_GATE] = "g", [PART_FINAL] = NULL};
+    return letters[part.kind] ? letters[part.kind] : "";
 }
 
-/* "L3H4", "L3KV1", "L3MLP", "embed", "final" */
+/* "L3H4", "L3KV1", "L3STATE", "L3MLP", "embed", "final" */
 static const char *owner_name(char *name, Part part) {
     if (part.kind != PART_KEY) return graph_name(name, part);
     snprintf(name, 64, "L%zuKV%zu", part.layer, part.head);
@@ -66,9 +68,9 @@ static void dot_node(void *user, Part part) {
     bool round = part.kind == PART_EMBED || part.kind == PART_FINAL;
     owner_name(name, part);
     fprintf(file, "  \"%s\" [label=\"%s\", shape=%s];\n", name, part.kind == PART_FINAL ? "logits" : name,
-            round                   ? "ellipse"
-            : part.kind == PART_MLP ? "box"
-                                    : "box, style=rounded");
+            round                                              ? "ellipse"
+            : part.kind == PART_MLP || part.kind == PART_STATE ? "box"
+                                                               : "box, style=rounded");
 }
 
 /* Where heads share keys and values, who of those drawn has them. */
@@ -120,7 +122,7 @@ static double width_of(const EdgeGraph *graph) {
 }
 static double height_of(const EdgeGraph *graph) { return (double)graph->n_layer * LAYER + 96; }
 
-/* Layers go upward; heads stand side by side, the MLP beside them and higher. */
+/* Layers go upward; heads stand side by side, a state in their middle, the MLP beside them and higher. */
 static Place place_of(const EdgeGraph *graph, Part part) {
     double slot = slot_width(graph), middle = LEFT + (double)graph->n_head * slot / 2;
     double y = height_of(graph) - 56 - (double)part.layer * LAYER - EDGE_ROOM;
@@ -128,6 +130,7 @@ static Place place_of(const EdgeGraph *graph, Part part) {
     switch (part.kind) {
     case PART_EMBED: return (Place){middle, height_of(graph) - 22};
     case PART_FINAL: return (Place){middle, 22};
+    case PART_STATE: return (Place){middle, y};
     case PART_MLP:
         return (Place){LEFT + ((double)graph->n_head + 0.5) * slot, y - (graph->parallel ? 0 : EDGE_ROOM)};
     case PART_KEY: return (Place){LEFT + ((double)part.head + 0.5) * group * slot, y + BOX_HEIGHT + 2};
@@ -146,6 +149,7 @@ static double port_of(const EdgeGraph *graph, Part reader) {
     bool shared = shares_keys(graph);
     switch (reader.kind) {
     case PART_QUERY: return shared ? 0 : -third;
+    case PART_GATE: return shared ? third : 1.5 * third;
     case PART_KEY: return shared ? -third / 2 : 0;
     case PART_VALUE: return shared ? third / 2 : third;
     default: return 0;
@@ -166,14 +170,15 @@ static void svg_box(void *user, Part part) {
     const char *shown = part.kind == PART_FINAL      ? "logits"
                         : part.kind == PART_EMBED    ? "embeddings"
                         : part.kind == PART_MLP      ? "MLP"
+                        : part.kind == PART_STATE    ? "state"
                         : strchr(label, 'H') != NULL ? strchr(label, 'H')
                                                      : strchr(label, 'K');
     fprintf(
         boxes->file,
         "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"%d\" fill=\"#fff\" stroke=\"#333\"/>"
         "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
-        at.x - width / 2, at.y - BOX_HEIGHT / 2.0, width, BOX_HEIGHT, part.kind == PART_MLP ? 1 : 6, at.x,
-        at.y + font * 0.35, font, shown);
+        at.x - width / 2, at.y - BOX_HEIGHT / 2.0, width, BOX_HEIGHT,
+        part.kind == PART_MLP || part.kind == PART_STATE ? 1 : 6, at.x, at.y + font * 0.35, font, shown);
 }
 
 static void svg_edge(FILE *file, const EdgeDrawing *drawing, size_t i, double most) {
@@ -229,19 +234,21 @@ static void json_piece_of(FILE *file, const EdgeDrawing *drawing, int32_t id) {
     print_json_characters(file, piece.data, piece.n);
 }
 
-/* Logits stand a layer above the last; a kv head's number goes on behind the heads' and the MLP's. */
+/* The number of a part in its layer: heads, or a state, from 0 on, then the MLP, then kv heads. */
+static size_t feature_of(const EdgeGraph *graph, Part part) {
+    return part.kind == PART_MLP   ? graph->n_head
+           : part.kind == PART_KEY ? graph->n_head + 1 + part.head
+                                   : part.head;
+}
+
+/* Logits stand a layer above the last. */
 static void node_id(char *id, const EdgeDrawing *drawing, Part part, size_t position) {
     const EdgeGraph *graph = drawing->graph;
     size_t last = drawing->n_tokens - 1;
     switch (part.kind) {
     case PART_EMBED: snprintf(id, 96, "E_%d_%zu", (int)drawing->tokens[position], position); break;
     case PART_FINAL: snprintf(id, 96, "%zu_%d_%zu", graph->n_layer + 1, (int)drawing->answer, last); break;
-    default: {
-        size_t feature = part.kind == PART_HEAD  ? part.head
-                         : part.kind == PART_MLP ? graph->n_head
-                                                 : graph->n_head + 1 + part.head;
-        snprintf(id, 96, "%zu_%zu_%zu", part.layer, feature, last);
-    }
+    default: snprintf(id, 96, "%zu_%zu_%zu", part.layer, feature_of(graph, part), last);
     }
 }
 
@@ -251,9 +258,7 @@ static void graph_node(void *user, Part part) {
     const EdgeGraph *graph = drawing->graph;
     char id[96], name[64];
     if (part.kind == PART_EMBED || part.kind == PART_FINAL) return;
-    size_t feature = part.kind == PART_HEAD  ? part.head
-                     : part.kind == PART_MLP ? graph->n_head
-                                             : graph->n_head + 1 + part.head;
+    size_t feature = feature_of(graph, part);
     node_id(id, drawing, part, 0);
     fprintf(
         nodes->file,
@@ -261,9 +266,10 @@ static void graph_node(void *user, Part part) {
         "\"token_prob\": 0.0, \"is_target_logit\": false, \"run_idx\": 0, \"reverse_ctx_idx\": 0, \"jsNodeId\": "
         "\"%zu_%zu-0\", \"clerp\": \"%s\", \"influence\": null, \"activation\": null}",
         id, feature, part.layer, drawing->n_tokens - 1,
-        part.kind == PART_MLP    ? "mlp"
-        : part.kind == PART_HEAD ? "attention head"
-                                 : "attention kv head",
+        part.kind == PART_MLP     ? "mlp"
+        : part.kind == PART_STATE ? "state"
+        : part.kind == PART_HEAD  ? "attention head"
+                                  : "attention kv head",
         part.layer, feature, owner_name(name, part));
 }
 

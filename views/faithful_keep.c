@@ -2,28 +2,30 @@
 
 #include <string.h>
 
-/* A list, and the parts that it keeps. */
+/* A list, and the nodes that it keeps. */
 typedef struct Keep {
     const EdgeGraph *graph;
     bool of_nodes;
     bool *in;    /* [n_edges] */
-    bool *heads; /* [n_layer][n_head] */
-    bool *mlps;  /* [n_layer] */
+    bool *nodes; /* [n_senders] */
     bool parts;  /* there were some, of which all edges among those kept are in */
 } Keep;
 
-/* The head, or heads, that a part belongs to: bit for bit those that are kept. */
+/* Whether the node that a part belongs to is kept. */
 static bool is_kept(const Keep *keep, Part part) {
-    size_t n = keep->graph->n_head, group = n / keep->graph->n_head_kv;
+    const EdgeGraph *graph = keep->graph;
+    size_t group = graph->n_head / graph->n_head_kv;
+    Part head = {PART_HEAD, part.layer, part.head};
     switch (part.kind) {
     case PART_HEAD:
-    case PART_QUERY: return keep->heads[part.layer * n + part.head];
-    case PART_MLP: return keep->mlps[part.layer];
+    case PART_STATE:
+    case PART_MLP: return keep->nodes[sender_of(graph, part)];
+    case PART_QUERY:
+    case PART_GATE: return keep->nodes[sender_of(graph, head)];
     case PART_KEY:
-    case PART_VALUE:
-        for (size_t i = 0; i < group; i++)
-            if (keep->heads[part.layer * n + part.head * group + i]) return true;
-        return false;
+    case PART_VALUE: /* of any head that reads it */
+        head.head *= group;
+        return memchr(keep->nodes + sender_of(graph, head), true, group);
     default: return true;
     }
 }
@@ -35,17 +37,15 @@ static bool bad_keep(const char *list, bool of_nodes, Error *error) {
                                 "embed:L0MLP,L3H4:L5H2.q,L5H1:final");
 }
 
-/* One item of the list: a head, an MLP or an edge. */
+/* One item of the list: a node or an edge. */
 static bool read_item(Keep *keep, const char **at) {
     const EdgeGraph *graph = keep->graph;
     Part from, to;
     if (!parse_part(graph, at, true, &from)) return false;
     if (**at != ':') {
         keep->parts = true;
-        if (from.kind == PART_EMBED) return keep->of_nodes; /* they are in, as it is */
-        if (from.kind == PART_HEAD) keep->heads[from.layer * graph->n_head + from.head] = true;
-        if (from.kind == PART_MLP) keep->mlps[from.layer] = true;
-        return true;
+        keep->nodes[sender_of(graph, from)] = true;
+        return from.kind != PART_EMBED || keep->of_nodes; /* embeddings are in, as it is */
     }
     ++*at;
     if (keep->of_nodes || !parse_part(graph, at, false, &to)) return false;
@@ -65,20 +65,29 @@ static void keep_among(const Keep *keep, UnitKind kind) {
     }
 }
 
+/* Where no node of a kind is named, all are kept. */
+static void keep_all_unless_named(const Keep *keep, PartKind kind) {
+    const EdgeGraph *graph = keep->graph;
+    for (size_t i = 0; i < graph->n_senders; i++)
+        if (keep->nodes[i] && sender_part(graph, i).kind == kind) return;
+    for (size_t i = 0; i < graph->n_senders; i++)
+        if (sender_part(graph, i).kind == kind) keep->nodes[i] = true;
+}
+
 bool keep_read(const char *list, const EdgeGraph *graph, UnitKind unit, bool *in, Arena *arena,
                Error *error) {
-    size_t n_layer = graph->n_layer;
     Keep keep = {.graph = graph,
                  .of_nodes = unit == UNIT_NODE,
                  .in = in,
-                 .heads = arena_new(arena, n_layer * graph->n_head, 1),
-                 .mlps = arena_new(arena, n_layer, 1)};
-    if (!arena_ok(arena, error, "%zu layers", n_layer)) return false;
+                 .nodes = arena_new(arena, graph->n_senders, 1)};
+    if (!arena_ok(arena, error, "%zu nodes", graph->n_senders)) return false;
     for (const char *at = list;; at++) {
         if (!read_item(&keep, &at) || (*at && *at != ',')) return bad_keep(list, keep.of_nodes, error);
         if (!*at) break;
     }
-    if (keep.parts && !memchr(keep.mlps, true, n_layer)) memset(keep.mlps, true, n_layer); /* none is named */
-    if (keep.parts) keep_among(&keep, unit);
+    if (!keep.parts) return true;
+    keep_all_unless_named(&keep, PART_MLP);
+    keep_all_unless_named(&keep, PART_STATE);
+    keep_among(&keep, unit);
     return true;
 }

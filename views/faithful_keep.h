@@ -1,4 +1,4 @@
-/* The circuit that faithful --keep gives: heads and MLPs, with all edges among them, or edges. */
+/* The circuit that faithful --keep gives: heads, states and MLPs, with all edges among them, or edges. */
 #ifndef ATTN_FAITHFUL_KEEP_H
 #define ATTN_FAITHFUL_KEEP_H
 

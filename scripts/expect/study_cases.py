@@ -237,6 +237,10 @@ CASES = {
                               "--by gradient --edges --check 4",
     "attribute-edges-bloom": "attribute bloom -p 'the tin man' --corrupted 'the ton moo' --answer '#17' --wrong '#8' "
                              "--by gradient --edges --check 3",
+    "attribute-edges-lfm2": "attribute lfm2 -p 'the tin man' --corrupted 'the ton moo' --answer '#17' --wrong '#8' "
+                            "--by gradient --edges --check 6",
+    "attribute-edges-qwen35": "attribute qwen35 -p 'the tin man' --corrupted 'the ton moo' --answer '#17' --wrong '#8' "
+                              "--by gradient --edges --check 8",
     "faithful-gpt2": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e",
     "faithful-gpt2-zero": "faithful gpt2-f32 -p 'the cat sat' --corrupted 'the rat sat' --answer a --wrong e --by gradient "
                           "--outside zero",
@@ -257,6 +261,11 @@ CASES = {
     "faithful-llama-nodes-kl": "faithful llama-f32 -p 'the tin man' --corrupted 'the ton moo' --answer '#176' --wrong '#185' "
                                "--nodes --find 0.1 --kl",
     "faithful-gptneox": "faithful gptneox -p 'the tin man' --corrupted 'the ton moo' --answer '#27' --wrong '#11'",
+    "faithful-lfm2": "faithful lfm2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --nodes",
+    "faithful-qwen35": "faithful qwen35 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --by gradient",
+    "faithful-qwen35-keep": "faithful qwen35 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' "
+                            "--keep embed:L0STATE,L0STATE:L1H0.g,embed:L1H0.v,embed:L1H0.q,L1H0:L2STATE,L2STATE:L3H1.g,embed:L3H0.v,"
+                            "embed:L3H0.k,L0STATE:L3H1.q,L3H1:L3MLP,L3H1:final,L3MLP:final",
     "faithful-gemma2": "faithful gemma2 -p 'the tin man' --corrupted 'the ton moo' --answer '#18' --wrong '#23' --steps 2",
     "experts-qwen2moe": "experts qwen2moe -p 'a sore mole'",
     "experts-gpt-oss": "experts gpt-oss -p 'the tin man' --layer 2",

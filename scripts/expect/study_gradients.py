@@ -4,6 +4,7 @@
 import numpy as np
 import torch
 
+from formula import unchanged
 from study_attributions import behind
 from study_patching import Pair, error_of, mean_of, pairs_of, token_of
 from study_runs import MARGIN, Unsure, prompt_run, top
@@ -132,7 +133,7 @@ def ends(options, pairs):
 # Edges.
 
 class Graph:
-    """senders: (name, layer, head), head None of an MLP; readers: (name, layer, site, head, how many senders it reads)."""
+    """senders: (name, layer, head), head None of an MLP or a state; readers: (name, layer, site, head, how many senders it reads)."""
 
     def __init__(self, run):
         c = self.config = run.config
@@ -140,9 +141,14 @@ class Graph:
         self.parallel = ("resid_mid", 0) not in run.sites
         for layer in range(c.n_layer):
             n = len(self.senders)
-            for site, heads in ("q", c.n_head), ("k", c.n_head_kv), ("v", c.n_head_kv):
-                self.readers += [(f"L{layer}H{head}.{site}", layer, site, head, n) for head in range(heads)]
-            self.senders += [(f"L{layer}H{head}", layer, head) for head in range(c.n_head)]
+            if keeps_state(run, layer):
+                self.readers.append((f"L{layer}STATE", layer, "state", None, n))
+                self.senders.append((f"L{layer}STATE", layer, None))
+            else:
+                gates = c.n_head if is_gated(run.model, layer) else 0
+                for site, heads in ("q", c.n_head), ("k", c.n_head_kv), ("v", c.n_head_kv), ("g", gates):
+                    self.readers += [(f"L{layer}H{head}.{site}", layer, site, head, n) for head in range(heads)]
+                self.senders += [(f"L{layer}H{head}", layer, head) for head in range(c.n_head)]
             self.readers.append((f"L{layer}MLP", layer, "mlp", None, n if self.parallel else len(self.senders)))
             self.senders.append((f"L{layer}MLP", layer, None))
         self.readers.append(("final", None, "final", None, len(self.senders)))
@@ -150,6 +156,16 @@ class Graph:
 
     def names(self, edge):
         return {"sender": self.senders[edge[0]][0], "reader": self.readers[edge[1]][0]}
+
+
+def keeps_state(run, layer):
+    return ("result", layer) not in run.sites
+
+
+def is_gated(model, layer):
+    """Whether behind each head's query stands what its output is gated with."""
+    c, q = model.config, model.tensors.get(f"blk.{layer}.attn_q.weight")
+    return q is not None and q.shape[0] == 2 * c.n_head * c.d_head
 
 
 def heads_added(run, layer, result, attn_out):
@@ -164,7 +180,8 @@ def heads_added(run, layer, result, attn_out):
 def contributions(run):
     sent = [run.site("resid_pre", 0)]
     for layer in range(run.config.n_layer):
-        sent += list(heads_added(run, layer, run.site("result", layer), run.site("attn_out", layer)))
+        attn_out = run.site("attn_out", layer)
+        sent += [attn_out] if keeps_state(run, layer) else list(heads_added(run, layer, run.site("result", layer), attn_out))
         sent.append(run.site("mlp_out", layer))
     return sent
 
@@ -181,7 +198,14 @@ def heads_read(model, layer, x):
         parts = model.linear(block + "attn_qkv", x).split([c.n_head * c.d_head] + 2 * [c.n_head_kv * c.d_head], -1)
     else:
         parts = [model.linear(block + name, x) for name in ("attn_q", "attn_k", "attn_v")]
-    return {site: rows.unflatten(-1, (-1, c.d_head)).transpose(0, 1) for site, rows in zip("qkv", parts)}
+    if is_gated(model, layer):
+        q, gate = (rows.flatten(1) for rows in parts[0].unflatten(-1, (c.n_head, 2, c.d_head)).unbind(2))
+        parts = [q, *parts[1:], gate.sigmoid()]
+    return {site: rows.unflatten(-1, (-1, c.d_head)).transpose(0, 1) for site, rows in zip("qkvg", parts)}
+
+
+def state_added(model, layer, x):
+    return model.mixer(layer, before(model, f"blk.{layer}.attn_norm", x), unchanged)
 
 
 def mlp_added(model, layer, x):
@@ -198,8 +222,15 @@ def reader_gradients(graph, model, sites, gradients):
             continue
         read = "resid_mid" if site == "mlp" and not graph.parallel else "resid_pre"
         x = sites[read, layer].clone().requires_grad_()
-        made = mlp_added(model, layer, x) if site == "mlp" else heads_read(model, layer, x)[site][head]
-        g = gradients["mlp_out", layer] if site == "mlp" else gradients[site, layer][head]
+        if site == "mlp":
+            made, g = mlp_added(model, layer, x), gradients["mlp_out", layer]
+        elif site == "state":
+            made, g = state_added(model, layer, x), gradients["attn_out", layer]
+        elif site == "g":  # z is multiplied by it
+            made = heads_read(model, layer, x)["g"][head]
+            g = gradients["z", layer][head] / made.detach() * sites["z", layer][head]
+        else:
+            made, g = heads_read(model, layer, x)[site][head], gradients[site, layer][head]
         yield torch.autograd.grad(made, x, g)[0]
 
 
@@ -228,15 +259,21 @@ def mixed(graph, run, outside, inside):
         if site == "resid_pre":
             if layer == 0:
                 sent.append(x)
-            edit.reads = {(at[2], at[3]): read(at[2], layer, at[3]) for at in graph.readers
-                          if at[1] == layer and at[2] in "qkv"}
+            if keeps_state(run, layer):
+                return read("state", layer)
+            edit.pre, edit.reads = x, {(at[2], at[3]): read(at[2], layer, at[3]) for at in graph.readers
+                                       if at[1] == layer and at[2] in "qkvg"}
             return read("mlp", layer) if graph.parallel else x
         if site in ("q", "k", "v"):
             return torch.stack([heads_read(model, layer, edit.reads[site, head])[site][head] for head in range(len(x))])
+        if site == "z" and is_gated(model, layer):
+            own = heads_read(model, layer, edit.pre)["g"]
+            return torch.stack([one * heads_read(model, layer, edit.reads["g", head])["g"][head] / own[head]
+                                for head, one in enumerate(x)])
         if site == "result":
             edit.result = x
         if site == "attn_out":
-            sent.extend(heads_added(run, layer, edit.result, x))
+            sent.extend([x] if keeps_state(run, layer) else heads_added(run, layer, edit.result, x))
         if site == "mlp_out":
             sent.append(x)
         if site == "resid_mid":

@@ -661,9 +661,17 @@ static void write_state_seeds(void) {
 #define NORMS(layer) layer "input_layernorm.weight 4", layer "post_attention_layernorm.weight 4"
 #define SEES "model.visual.patch_embed.proj.weight 2,3,2,2,2", "mtp.fc.weight 4,8"
 #define TEXT(layer) "model.language_model.layers." #layer "."
-    static const char *const lines[] = {"run . -p ab -n 2", "quantize . out F32", "run . --info",
+    static const char *const lines[] = {"run . -p ab -n 2",
+                                        "quantize . out F32",
+                                        "run . --info",
                                         "run . --tokens -p ab",
-                                        "run . --batch config.json -o tokenizer.json"};
+                                        "run . --batch config.json -o tokenizer.json",
+                                        "study attribute . -p abab --corrupted bab --answer #1 --by gradient "
+                                        "--edges --check 2 --svg out --json",
+                                        "study faithful . -p abab --corrupted bab --answer #1 --keep "
+                                        "L0STATE,L1H0,L1H1 --json",
+                                        "study faithful . -p abab --corrupted bab --answer #1 --steps 1 "
+                                        "--find 0.1 --nodes"};
     static const char *const qwen35[] = {"model.language_model.embed_tokens.weight 5,4",
                                          "model.language_model.norm.weight 4",
                                          NORMS(TEXT(0)),
