@@ -10,7 +10,7 @@ enum { LAYER = 108, SLOT = 46, BOX_WIDTH = 38, BOX_HEIGHT = 20, LEFT = 52, EDGE_
 
 static bool shares_keys(const EdgeGraph *graph) { return graph->n_head_kv < graph->n_head; }
 
-/* The part that a reader belongs to, as it is drawn: of keys and values their head, or kv head where heads share them; else itself. */
+/* The part that a reader belongs to, as it is drawn: of keys and values their head, or kv head where heads share them. */
 static Part owner(const EdgeGraph *graph, Part part) {
     bool is_kv = part.kind == PART_KEY || part.kind == PART_VALUE;
     if (part.kind == PART_QUERY || part.kind == PART_GATE || (is_kv && !shares_keys(graph)))
