@@ -296,7 +296,8 @@ static bool run_all(Batch *batch, Error *error) {
         ok = step(batch, error);
         show_state(batch);
     }
-    return ok && (!interrupted() || error_set(error, "interrupted"));
+    if (ok && interrupted()) return error_set(error, "interrupted");
+    return ok && requests_are_whole(batch->requests, error);
 }
 
 /* ---- Opening ---- */

@@ -34,7 +34,8 @@ typedef struct BatchSetup {
 
 /*
  * Answers all requests that have no answer yet. A request that cannot be read, or fed, gets an answer that says why, and the
- * rest goes on. Fails on files that cannot be read or written, and after Ctrl-C; whatever was written by then stays.
+ * rest goes on. Fails on files that cannot be read or written, on a line without end once the lines before it are answered, and
+ * after Ctrl-C; whatever was written by then stays.
  */
 bool batch_run(const BatchSetup *setup, Error *error);
 

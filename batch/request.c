@@ -82,10 +82,10 @@ static bool is_one_of(String key, const char *const *names) {
     return *names;
 }
 
-/* A member of a request, or of its body. */
+/* A member of a request in the short form, or of a body. */
 static bool read_member(Request *request, String key, const Json *value, Error *error) {
     static const char *const counts[] = {"max_tokens", "max_completion_tokens", "n_predict", NULL};
-    static const char *const told[] = {"model", "user", "metadata", "id", "custom_id", "method", "url", NULL};
+    static const char *const told[] = {"model", "user", "metadata", "id", NULL};
     int64_t number = 0;
     if (is_one_of(key, told)) return true;
     if (value->kind != JSON_NULL) {
@@ -203,9 +203,25 @@ static bool read_body(Request *request, const Json *body, Error *error) {
     return true;
 }
 
+/* What stands around the body in a line of OpenAI's, whose own format has these four members and no other. */
+static bool read_envelope(const Json *json, const Json *body, Error *error) {
+    static const char *const members[] = {"custom_id", "method", "url", "body", NULL};
+    static const char *const urls[] = {"/v1/completions", "/v1/chat/completions", NULL};
+    const Json *url = json_get(json, "url"), *method = json_get(json, "method");
+    if (!body || body->kind != JSON_OBJECT) return error_set(error, "the request has no body");
+    for (size_t i = 0; i < json->n; i++)
+        if (!is_one_of(json_key(json, i), members) && !asks_nothing(json_key(json, i), json_item(json, i)))
+            return error_set(error, "\"%.*s\" stands beside the body, where it is not read: put it there",
+                             string_shown(json_key(json, i)), json_key(json, i).data);
+    if (method && !json_equals(method, "POST")) return bad_value("method", "POST", error);
+    if (url && !is_one_of(json_string(url), urls))
+        return bad_value("url", "/v1/completions or /v1/chat/completions", error);
+    return !url || json_equals(url, urls[0]) == (json_get(body, "prompt") != NULL) ||
+           error_set(error, "the body is not one for the request's url");
+}
+
 bool request_read(Request *request, const char *line, size_t n, size_t number, const SamplerOptions *sampling,
                   int64_t n_predict, Error *error) {
-    static const char *const urls[] = {"/v1/completions", "/v1/chat/completions", NULL};
     Error why;
     *request = (Request){.line = number, .sampling = *sampling, .n_predict = n_predict};
     char *copy = malloc(n + 1);
@@ -213,7 +229,7 @@ bool request_read(Request *request, const char *line, size_t n, size_t number, c
     memcpy(copy, line, n);
     request->json = json_take(copy, n, &why);
     if (!request->json) return error_set(error, "this is no JSON: %s", why.message);
-    const Json *json = request->json, *body = json, *url = json_get(json, "url");
+    const Json *json = request->json, *body = json;
     if (json->kind != JSON_OBJECT) return error_set(error, "a request is an object");
     request->is_openai = json_get(json, "custom_id") || json_get(json, "body");
     const char *name = request->is_openai ? "custom_id" : "id";
@@ -222,11 +238,7 @@ bool request_read(Request *request, const char *line, size_t n, size_t number, c
     if (id && !request->id) return bad_value(name, "a text or an integer", error);
     if (request->is_openai) {
         body = json_get(json, "body");
-        if (!body || body->kind != JSON_OBJECT) return error_set(error, "the request has no body");
-        if (url && !is_one_of(json_string(url), urls))
-            return bad_value("url", "/v1/completions or /v1/chat/completions", error);
-        if (url && json_equals(url, urls[0]) != (json_get(body, "prompt") != NULL))
-            return error_set(error, "the body is not one for the request's url");
+        if (!read_envelope(json, body, error)) return false;
     }
     return json_get(json, "context") && !request->is_openai ? read_context(request, error)
                                                             : read_body(request, body, error);

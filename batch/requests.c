@@ -18,7 +18,8 @@ struct Requests {
     int file;
     TextBuffer text; /* read, and not given yet from `at` on */
     size_t at, number, n_lines;
-    bool ended;
+    size_t n_skipped; /* bytes of the line under way that were not kept */
+    bool ended, endless;
 };
 
 static bool is_blank(const char *text, size_t n) {
@@ -30,17 +31,19 @@ static bool failed(const Requests *requests, Error *error) {
     return error_set(error, "%s: cannot read: %s", requests->path, strerror(errno));
 }
 
-/* Counts the lines of a file, and goes back to its beginning. */
+/* Counts the lines of a file, as far as it is read, and goes back to its beginning. */
 static bool count_lines(Requests *requests, Error *error) {
     char block[READ_BYTES];
     bool blank = true;
+    size_t length = 0;
     ssize_t n;
-    while ((n = read(requests->file, block, sizeof block)) > 0 && !interrupted())
-        for (ssize_t i = 0; i < n; i++)
+    while ((n = read(requests->file, block, sizeof block)) > 0 && length < MAX_SKIPPED_BYTES &&
+           !interrupted())
+        for (ssize_t i = 0; i < n; i++, length++)
             if (block[i] != '\n')
                 blank = blank && is_blank(&block[i], 1);
             else
-                requests->n_lines += !blank, blank = true;
+                requests->n_lines += !blank, blank = true, length = 0;
     requests->n_lines += !blank;
     return (n >= 0 && lseek(requests->file, 0, SEEK_SET) == 0) || failed(requests, error);
 }
@@ -89,7 +92,13 @@ static bool read_more(Requests *requests, bool waits, bool *waited, Error *error
         text->n -= requests->at;
         requests->at = 0;
     }
-    if (text->n - requests->at > MAX_LINE_BYTES && !memchr(block, '\n', (size_t)n)) return true;
+    if (text->n - requests->at > MAX_LINE_BYTES && !memchr(block, '\n', (size_t)n)) {
+        requests->n_skipped += (size_t)n;
+        requests->endless = requests->n_skipped > MAX_SKIPPED_BYTES;
+        requests->ended = requests->ended || requests->endless;
+        return true;
+    }
+    requests->n_skipped = 0;
     return text_append(text, block, (size_t)n) || error_set(error, "not enough memory for a line");
 }
 
@@ -118,4 +127,10 @@ bool requests_next(Requests *requests, bool waits, String *line, size_t *number,
         *ends = waited && !waits;
         if (*ends) return true;
     }
+}
+
+bool requests_are_whole(const Requests *requests, Error *error) {
+    return !requests->endless ||
+           error_set(error, "%s: line %zu has no end within %d bytes; nothing behind it was read",
+                     requests->path, requests->number, MAX_SKIPPED_BYTES);
 }

@@ -154,6 +154,11 @@ has no chat template (tokenizer.chat_template); give one"}|{"messages": [{"role"
 "message": "the request has no body"}|{"custom_id": "a"}
 "message": "the request has no body"}|{"custom_id": "a", "body": [1]}
 "message": "\"url\" must be /v1/completions or /v1/chat/completions"}|{"custom_id": "a", "url": "/v1/embeddings", "body": {"prompt": "a"}}
+"message": "\"temperature\" stands beside the body, where it is not read: put it there"}|{"custom_id": "a", "temperature": 0, "body": {"prompt": "a"}}
+"message": "\"id\" stands beside the body|{"id": 1, "body": {"prompt": "a"}}
+"message": "\"method\" must be POST"}|{"custom_id": "a", "method": "GET", "body": {"prompt": "a"}}
+"message": "\"custom_id\" is not done here"}|{"custom_id": "a", "body": {"prompt": "a", "custom_id": "b"}}
+"\"url\" is not done here"}|{"prompt": "a", "url": "/v1/completions"}
 "message": "the body is not one for the request's url"}|{"custom_id": "a", "url": "/v1/completions", "body": {"messages": [{"role": "user", "content": "a"}]}}
 a continuation has no token of its own"}|{"context": "a", "continuation": ""}
 a continuation has no token of its own"}|{"context": "", "continuation": ""}
@@ -182,6 +187,17 @@ has grep -q '^{"line": 1, "error": "the line has more than 16777216 bytes"}$' "$
 has grep -q '^{"id": "next", "text": ' "$tmp/out"
 try "$model" --batch /dev/null
 has quiet
+try "$model" --batch /dev/zero # the line is answered, and no end of it is waited for
+has [ "$code" -eq 1 ]
+has grep -q '^run: /dev/zero: line 1 has no end within 268435456 bytes; nothing behind it was read$' "$tmp/err"
+has [ "$(cat "$tmp/out")" = '{"line": 1, "error": "the line has more than 16777216 bytes"}' ]
+{
+    printf '{"id": "first", "prompt": "A", "max_tokens": 3}\n\n'
+    cat /dev/zero 2>/dev/null
+} | "$run" "$model" --batch - -o "$tmp/endless" 2>"$tmp/err"
+has grep -q '^run: stdin: line 3 has no end within' "$tmp/err"
+has [ "$(wc -l <"$tmp/endless")" -eq 3 ]
+has grep -q '^{"id": "first", "text": ' "$tmp/endless"
 
 # What says nothing changes nothing; lines of spaces are none; a text may go on until it ends, or to the context's end.
 cat >"$tmp/nothing" <<'END'

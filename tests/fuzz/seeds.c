@@ -860,7 +860,9 @@ static void write_batch_seeds(void) {
         "{\"custom_id\":\"c\",\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"m\",\"prompt\":\"ab\","
         "\"max_tokens\":2,\"n\":1,\"stream\":false}}\n{\"custom_id\":\"d\",\"url\":\"/v1/chat/completions\",\"body\":{"
         "\"messages\":[{\"role\":\"system\",\"content\":\"b\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":"
-        "\"a<s>\"}]}]}}\n{\"body\":{\"prompt\":\"a\"}}\n{\"custom_id\":null}\n",
+        "\"a<s>\"}]}]}}\n{\"body\":{\"prompt\":\"a\"}}\n{\"custom_id\":null}\n"
+        "{\"custom_id\":\"e\",\"temperature\":0,\"body\":{\"prompt\":\"a\"}}\n{\"method\":\"GET\",\"n\":1,"
+        "\"body\":{\"prompt\":\"a\"}}\n",
         "{\"id\":1,\"messages\":[{\"role\":\"user\",\"content\":\"ab\"},{\"role\":\"assistant\",\"content\":\"b\","
         "\"reasoning_content\":\"a\"},{\"role\":\"user\",\"content\":\"a\"}],\"frequency_penalty\":1}\nno JSON\n[1]\n"
         "{\"id\":1.5}\n{\"id\":3,\"prompt\":\"a\",\"tools\":[1]}\n{\"id\":4,\"prompt\":\"a\",\"messages\":[]}\n",
