@@ -200,8 +200,8 @@ ATTN_API size_t attn_model_n_paired(const AttnModel *model);
 
 /*
  * How many key heads a gated delta net's value heads take in turn; 0: they do not, or there is none. With n key heads, value
- * head h has the query and key of head h mod n, where in training the first n_value_head/n value heads had those of head 0, and
- * so on. That is GGUF's order of value heads, in all of ATTN_DELTA_… that has some.
+ * head h has the query and key of head h mod n, where in training the first n_value_head/n value heads have those of head 0, and
+ * so on. That is GGUF's order of value heads, in all of ATTN_DELTA_… that has some; a folder's is that of training.
  */
 ATTN_API size_t attn_model_n_striped(const AttnModel *model);
 

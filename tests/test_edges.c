@@ -363,9 +363,19 @@ static void check_names(const char *path, size_t n_senders, size_t n_readers) {
         CHECK(sender_of(&graph, read[0]) == ends.sender && reader_of(&graph, read[1]) == ends.reader, "%s:%s",
               names[0], names[1]);
     }
-    static const char *const bad[] = {"",        "L",       "L9MLP",    "L0H",
-                                      "L0H99",   "L0H0.x",  "final",    "L0H0",
-                                      "L0STATE", "L1STATE", "L0H0.g x", "L99999999999999999999H0"};
+    static const char *const bad[] = {"",
+                                      "L",
+                                      "L9MLP",
+                                      "L0H",
+                                      "L0H99",
+                                      "L0H0.x",
+                                      "final",
+                                      "L0H0",
+                                      "L0STATE",
+                                      "L1STATE",
+                                      "L0H0.g x",
+                                      "L1H3.v",
+                                      "L99999999999999999999H0"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         Part part;
         const char *at = bad[i];

@@ -432,7 +432,7 @@ const View view_faithful = {
         "  --keep LIST     a circuit: L3H4,L4H1 (edges among these, and MLPs), or edges: L3H4:L5H2.q,L5H1:final\n"
         "  --find T        takes edges out, the weakest first, as long as the metric moves by T nats at most\n"
         "  --kl            with --find: KL of the prediction from the whole model's grows by T nats at most (ACDC)\n"
-        "  --nodes         circuits of nodes: heads, MLPs and the embeddings, each with all edges away from it\n"
+        "  --nodes         circuits of nodes: heads, states, MLPs, the embeddings, each with all edges away from it\n"
         "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"
         "  --top N         edges, or nodes, that are listed (20)\n"
         "\n"
