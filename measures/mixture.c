@@ -101,7 +101,7 @@ static void project(const Mixture *mixture, const LayerWeights *w, const Project
 
 /*
  * Gates are made of the stream that enters the layer, and no probe sees them. Of that stream nobody else reads, so it becomes
- * zeros; put_gate has the engine's gates made good in z.
+ * zeros; put_gate has the engine's gates made good in z. (In a parallel layer the MLP would read it: none has gates, or a state.)
  */
 static void still_gates(const Mixture *mixture, const LayerWeights *w, const Activation *seen) {
     memset(seen->data, 0, seen->n_rows * seen->n_cols * sizeof *seen->data);
