@@ -21,8 +21,9 @@ size_t requests_n_lines(const Requests *requests);
 
 /*
  * The next line that is not blank, without its newline, and its number, from 1; *line is good until the next call. A line of more
- * than MAX_LINE_BYTES comes as one of MAX_LINE_BYTES + 1, and is the last if it has no end within MAX_SKIPPED_BYTES. *ends where there is no more, after Ctrl-C, and, unless `waits`, where
- * whoever writes the lines has not written one yet. False with an error.
+ * than MAX_LINE_BYTES comes as one of MAX_LINE_BYTES + 1, and is the last if it has no end within MAX_SKIPPED_BYTES more. *ends
+ * where there is no more, after Ctrl-C, and, unless `waits`, where whoever writes the lines has not written one yet. False with an
+ * error.
  */
 bool requests_next(Requests *requests, bool waits, String *line, size_t *number, bool *ends, Error *error);
 
