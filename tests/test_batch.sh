@@ -205,7 +205,7 @@ cat >"$tmp/nothing" <<'END'
  	
 {"id": 2, "context": "The Eiffel", "continuation": " Tower was", "temperature": null}
 {"id": 3, "prompt": "A lighthouse", "temperature": 0, "max_tokens": -1, "stop": [" with"]}
-{"custom_id": "o", "context": "none", "body": {"prompt": "A lighthouse", "temperature": 0, "stop": [" with"]}}
+{"custom_id": "o", "context": null, "body": {"prompt": "A lighthouse", "temperature": 0, "stop": [" with"]}}
 {"custom_id": "f", "body": {"prompt": "A cat", "temperature": 0, "max_tokens": 1000}}
 {"id": 6, "messages": [{"role": "user", "content": []}], "max_tokens": 0}
 END
