@@ -273,7 +273,8 @@ static bool parse_escaped(Parser *parser, size_t begin, Json *value) {
     if (!out) return false;
     memcpy(out, parser->text + begin, n);
     while (!take(parser, '"')) {
-        if (take(parser, '\\') && !parse_escape(parser, out, &n)) return false;
+        parser->at++; /* the backslash */
+        if (!parse_escape(parser, out, &n)) return false;
         size_t plain = parser->at;
         if (!skip_plain(parser)) return false;
         memcpy(out + n, parser->text + plain, parser->at - plain);

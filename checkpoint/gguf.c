@@ -391,7 +391,7 @@ static bool read_parts(Checkpoint *checkpoint, const Header *first, Error *error
     size_t length = strlen(checkpoint->path);
     char ending[PART_BYTES];
     part_ending(ending, number, n);
-    bool is_named = n <= MAX_PARTS && number <= n && length >= PART_BYTES - 1 &&
+    bool is_named = n <= MAX_PARTS && length >= PART_BYTES - 1 &&
                     strcmp(checkpoint->path + length - (PART_BYTES - 1), ending) == 0;
     if (!is_named)
         return error_set(error,

@@ -5,8 +5,19 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+bool keys_fail(KeyReader *reader, const char *format, ...) {
+    char text[sizeof reader->error->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (reader->ok) checkpoint_error(reader->checkpoint, reader->error, "%s", text);
+    return reader->ok = false;
+}
 
 KeyName keys_name(KeyReader *reader, const char *suffix) {
     KeyName key;
@@ -75,7 +86,7 @@ bool keys_bool(KeyReader *reader, const char *suffix, bool otherwise) {
 /* Whether a suffix is the name, or begins with it where that ends with '.'. */
 static bool is_called(String suffix, const char *name) {
     size_t n = strlen(name);
-    return n && suffix.n >= n && (suffix.n == n || name[n - 1] == '.') && memcmp(suffix.data, name, n) == 0;
+    return suffix.n >= n && (suffix.n == n || name[n - 1] == '.') && memcmp(suffix.data, name, n) == 0;
 }
 
 /* Whether an entry's value asks for nothing: false or 0, or an array of these. */

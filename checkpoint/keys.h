@@ -23,8 +23,7 @@ typedef struct KeyReader {
 } KeyReader;
 
 /* Keeps the first error. Is false. */
-#define keys_fail(reader, ...)                                                                               \
-    ((reader)->ok = (reader)->ok && checkpoint_error((reader)->checkpoint, (reader)->error, __VA_ARGS__))
+bool keys_fail(KeyReader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 typedef struct KeyName {
     char text[128];

@@ -207,7 +207,7 @@ static size_t split_token(const Tokens *tokens, size_t id) {
         for (size_t i = at ? at - 1 : 0; i <= at && i + 1 < n; i++)
             pairs[i] = find_token(tokens, text.data + ends[i], (size_t)(ends[i + 2] - ends[i]), &place);
     }
-    return n == 2 ? ends[1] : 0;
+    return ends[1];
 }
 
 /* A token's bytes as GPT-2's vocabulary shows them: printable ones of Latin-1 as they are, others from U+0100 on. */

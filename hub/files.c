@@ -11,7 +11,7 @@
 
 bool folder_join(Folder *folder, const char *name, char path[static MAX_PATH_BYTES]) {
     int n = snprintf(path, MAX_PATH_BYTES, "%s/%s", folder->path, name);
-    return (n >= 0 && n < MAX_PATH_BYTES) || builder_fail(&folder->builder, "its path is too long");
+    return n < MAX_PATH_BYTES || builder_fail(&folder->builder, "its path is too long");
 }
 
 bool folder_look(Folder *folder, const char *name, char path[static MAX_PATH_BYTES]) {
@@ -26,9 +26,9 @@ bool folder_exists(Folder *folder, const char *name) {
     return folder_look(folder, name, path) && access(path, F_OK) == 0;
 }
 
-/* Fails, with the path of a file in the folder in front. */
+/* Fails, for the first time, with the path of a file in the folder in front. */
 static bool fail_at(Folder *folder, const char *path, const char *what) {
-    if (folder->builder.ok) error_set(folder->builder.error, "%s: %s", path, what);
+    error_set(folder->builder.error, "%s: %s", path, what);
     return folder->builder.ok = false;
 }
 

@@ -170,7 +170,7 @@ bool folder_read(Checkpoint *checkpoint, const char *path, const char *file, Err
 static bool read_around(Checkpoint *checkpoint, Error *error) {
     const char *slash = strrchr(checkpoint->path, '/'), *file = slash ? slash + 1 : checkpoint->path;
     char folder[MAX_PATH_BYTES] = ".", config[MAX_PATH_BYTES + 16];
-    if (slash && slash - checkpoint->path < MAX_PATH_BYTES)
+    if (slash)
         snprintf(folder, sizeof folder, "%.*s",
                  slash == checkpoint->path ? 1 : (int)(slash - checkpoint->path), checkpoint->path);
     snprintf(config, sizeof config, "%s/config.json", folder);

@@ -186,5 +186,5 @@ void zip_close(Zip *zip) {
 
 const ZipEntry *zip_find(const Zip *zip, String name) {
     ZipEntry wanted = {.name = name};
-    return zip->n ? bsearch(&wanted, zip->entries, zip->n, sizeof wanted, compare_names) : NULL;
+    return bsearch(&wanted, zip->entries, zip->n, sizeof wanted, compare_names);
 }

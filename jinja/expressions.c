@@ -194,7 +194,7 @@ static Node *parse_primary(Parser *p) {
 static Node *parse_subscript(Parser *p) {
     Node *slice = parser_node(p, NODE_SLICE), **parts[] = {&slice->a, &slice->b, &slice->c};
     bool colon = false;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0;; i++) {
         if (!is_op(p->token, ':') && !is_op(p->token, ']')) *parts[i] = parse_expression(p);
         if (i == 2 || !parser_skip_op(p, ':')) break;
         colon = true;
@@ -241,7 +241,7 @@ static Node *parse_test(Parser *p, Node *node) {
     node = parser_node_of(p, NODE_TEST, node, NULL, NULL);
     node->text = parser_expect_name(p);
     bool word = p->token.kind == NAME_TOKEN && !is_name(p->token, "else") && !is_name(p->token, "or") &&
-                !is_name(p->token, "and") && !is_name(p->token, "if") && !is_name(p->token, "is");
+                !is_name(p->token, "and") && !is_name(p->token, "is");
     if (is_op(p->token, '(')) {
         node->args = parse_arguments(p);
     } else if (word || p->token.kind == CONST_TOKEN || is_op(p->token, '[') || is_op(p->token, '{')) {
@@ -298,8 +298,8 @@ static Node *parse_binary(Parser *p, size_t level) {
 /* The operator of a comparison that stands here, which is taken; 0: none. */
 static uint8_t take_comparison(Parser *p) {
     uint8_t op = 0;
-    if (p->token.kind == OPERATOR_TOKEN && p->token.op) {
-        bool is = strchr("<>", p->token.op) || (p->token.op >= OP_EQUAL && p->token.op <= OP_AT_LEAST);
+    if (p->token.kind == OPERATOR_TOKEN) {
+        bool is = strchr("<>", p->token.op) || p->token.op >= OP_EQUAL; /* parse_binary has taken // and ** */
         op = is ? p->token.op : 0;
     } else if (is_name(p->token, "in")) {
         op = OP_IN;

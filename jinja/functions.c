@@ -34,7 +34,8 @@ static Any format_field(Render *r, const Args *args, Text field, size_t *next) {
         Any dict = {.kind = VALUE_DICT, .items = &(List){args->keywords.items, args->keywords.n, 0}};
         const Any *keyword = dict_find(r, dict, value_text(text_part(field, 0, n)));
         v = keyword ? *keyword
-                    : fail(r, "a format names '%.*s', which is not given", n < 64 ? (int)n : 64, field.data);
+                    : fail(r, "a format names '%.*s', which is not given",
+                           string_shown((String){field.data, n}), field.data);
     }
     if (r->failed || n == field.n) return v;
     if (field.data[n] == '.') return value_attribute(r, v, bare(text_part(field, n + 1, field.n - n - 1)));
@@ -226,7 +227,7 @@ SHARED(string_format) {
 
 /* A number in a field of `width`, with zeros or blanks in front. */
 static void emit_number(Render *r, Any v, char kind, bool zeros, int width, int decimals) {
-    char text[512];
+    char text[512]; /* 309 digits and 99 decimals at most */
     int n = 0;
     charge(r, 10);
     long long integer = v.kind != VALUE_FLOAT             ? v.integer
@@ -241,7 +242,7 @@ static void emit_number(Render *r, Any v, char kind, bool zeros, int width, int 
         n = snprintf(text, sizeof text, zeros ? "%0*llx" : "%*llx", width, (unsigned long long)integer);
     else
         n = snprintf(text, sizeof text, zeros ? "%0*lld" : "%*lld", width, integer);
-    emit(r, text_own(text, (size_t)n < sizeof text ? (size_t)n : 0));
+    emit(r, text_own(text, (size_t)n));
 }
 
 /* The two digits that may stand in a format; -1: none do. */

@@ -141,7 +141,7 @@ METHOD(method_split) { /* sep maxsplit */
     if (between.n == 0) return fail(r, "an empty separator");
     Any list = value_new(r, VALUE_LIST);
     size_t from = 0, at;
-    while (!r->failed && (most < 0 || most-- > 0) && (at = text_find(r, s, between, from)) <= s.n) {
+    while ((most < 0 || most-- > 0) && (at = text_find(r, s, between, from)) <= s.n) {
         list_push(r, list, value_text(text_part(s, from, at - from)));
         from = at + between.n;
     }
@@ -157,7 +157,7 @@ METHOD(method_rsplit) { /* sep maxsplit */
     if (between.n == 0) return fail(r, "an empty separator");
     Any reversed = value_new(r, VALUE_LIST), list = value_new(r, VALUE_LIST);
     size_t end = s.n, at;
-    while (!r->failed && most-- > 0 && (at = text_find_last(r, s, between, end)) <= s.n) {
+    while (most-- > 0 && (at = text_find_last(r, s, between, end)) <= s.n) {
         list_push(r, reversed, value_text(text_part(s, at + between.n, end - at - between.n)));
         end = at;
     }
@@ -259,15 +259,15 @@ SHARED(string_replace) { /* old new count */
 SHARED(string_indent) { /* width first blank */
     (void)args;
     Any text = value_to_text(r, self);
-    Text s = text_of(text), by = text_own("", 0);
+    Text by = text_own("", 0);
     int64_t width = is_some(p[0]) && p[0].kind == VALUE_STRING ? 0 : integer_or(r, p[0], 4);
     if (is_some(p[0]) && p[0].kind == VALUE_STRING) by = text_of(p[0]);
-    Any lines = split_lines(r, s, false);
-    size_t start = r->out->n, n = r->failed ? 0 : lines.items->n;
-    char end = s.n ? s.data[s.n - 1] : '\n';
-    bool open = s.n == 0 || end == '\n' || end == '\r'; /* then a last line is empty */
-    for (size_t i = 0; i < n + open && !r->failed; i++) {
-        Text line = i < n ? text_of(lines.items->items[i]) : text_own("", 0);
+    size_t start = r->out->n;
+    emit(r, text_of(text));
+    emit_word(r, "\n"); /* so that a line is left behind the last end of one */
+    Any lines = split_lines(r, text_of(cut(r, start)), false);
+    for (size_t i = 0, n = r->failed ? 0 : lines.items->n; i < n && !r->failed; i++) {
+        Text line = text_of(lines.items->items[i]);
         if (i > 0) emit_word(r, "\n");
         if (i == 0 ? flag(p[1]) : line.n > 0 || flag(p[2])) {
             emit(r, by);

@@ -318,8 +318,7 @@ bool template_render(const Template *template, const Json *context, int64_t now,
                 .line = 1,
                 .now = now};
     scope_open(&r, NULL);
-    size_t n = context->kind == JSON_OBJECT ? context->n : 0;
-    for (size_t i = 0; !r.failed && i < n; i++) {
+    for (size_t i = 0; !r.failed && i < context->n; i++) {
         String name = json_key(context, i);
         scope_set(&r, name, value_from_json(&r, json_item(context, i), is_token_name(name)));
     }

@@ -61,7 +61,7 @@ Any fail(Render *r, const char *format, ...) {
 
 bool charge(Render *r, size_t steps) {
     if (r->failed) return false;
-    r->steps += steps < TEMPLATE_MAX_STEPS ? steps : TEMPLATE_MAX_STEPS;
+    r->steps += steps; /* of a text or list in memory: far from 2^32 */
     if (r->steps >= TEMPLATE_MAX_STEPS) fail(r, "it takes too long");
     return !r->failed;
 }
@@ -255,9 +255,7 @@ Any value_from_json(Render *r, const Json *json, bool own) {
     switch ((JsonKind)json->kind) {
     case JSON_NULL: break;
     case JSON_BOOL: return value_bool(json->boolean);
-    case JSON_NUMBER:
-        return json_integer(json, &integer) && json->is_integer ? value_int(integer)
-                                                                : value_float(json->number);
+    case JSON_NUMBER: return json_integer(json, &integer) ? value_int(integer) : value_float(json->number);
     case JSON_TEXT:
         text = json_string(json);
         return value_text((Text){text.data, text.n, own ? NULL : foreign_marks(r, text.n)});

@@ -324,7 +324,7 @@ static int add_node(Parser *parser, Node node) {
 }
 
 static int add_split(Parser *parser, int first, int second, bool lazy) {
-    if (first < 0 || second < 0) return FAILED;
+    if (first < 0) return FAILED;
     return add_node(parser, (Node){.kind = NODE_SPLIT,
                                    .next = (uint16_t)(lazy ? second : first),
                                    .other = (uint16_t)(lazy ? first : second)});

@@ -132,3 +132,11 @@ bool pattern_next(Matches *matches, size_t *start, size_t *end) {
     *end = at;
     return true;
 }
+
+bool pattern_matches_end(const Matches *matches) {
+    const Pattern *pattern = matches->pattern;
+    size_t start = start_before(matches->text, matches->n), state = pattern->at_end, length;
+    size_t class = class_at(pattern, matches->text + start, matches->n - start, &length);
+    if (pattern->looks_behind) state = pattern->before[class * pattern->n_states];
+    return pattern->after[state * pattern->n_targets] == DONE;
+}

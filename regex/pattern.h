@@ -49,4 +49,7 @@ Matches pattern_begin(const Pattern *pattern, const char *text, size_t n, uint16
 /* The next match is text[*start, *end). It may be empty, but not at the end of the text. False after the last. */
 bool pattern_next(Matches *matches, size_t *start, size_t *end);
 
+/* Whether the expression matches nothing at the end of the text, which is not empty. */
+bool pattern_matches_end(const Matches *matches);
+
 #endif

@@ -219,6 +219,7 @@ WRAP(close, "close", EIO, (__real_close(file), -1), int, (int file), (file))
 WRAP(write, "write", ENOSPC, -1, ssize_t, (int file, const void *bytes, size_t n), (file, bytes, n))
 WRAP(pwrite, "pwrite", ENOSPC, -1, ssize_t, (int file, const void *bytes, size_t n, off_t at),
      (file, bytes, n, at))
+WRAP(read, "read", EIO, -1, ssize_t, (int file, void *bytes, size_t n), (file, bytes, n))
 WRAP(pread, "pread", EIO, -1, ssize_t, (int file, void *bytes, size_t n, off_t at), (file, bytes, n, at))
 WRAP(posix_fallocate, "posix_fallocate", 0, ENOSPC, int, (int file, off_t at, off_t n), (file, at, n))
 WRAP(ftruncate, "ftruncate", EIO, -1, int, (int file, off_t n), (file, n))

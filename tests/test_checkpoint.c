@@ -656,6 +656,9 @@ static void test_parts(void) {
         FILE *more = fopen(part_path(3, N_PARTS), "ab");
         CHECK(more && fputc(0, more) == 0 && fclose(more) == 0 && checkpoint_changed(checkpoint),
               "the last part changed");
+        more = fopen(part_path(1, N_PARTS), "ab");
+        CHECK(more && fputc(0, more) == 0 && fclose(more) == 0 && checkpoint_changed(checkpoint),
+              "the first, too");
     }
     checkpoint_close(checkpoint);
     CHECK(
@@ -678,6 +681,10 @@ static void test_parts(void) {
     refuse_parts("its parts have 6 tensors, but should have 7");
     put_part(1, 0, N_PARTS, 0);
     put_part(2, 1, N_PARTS, 0);
+    put_part(3, 2, N_PARTS, 0); /* 0: how many tensors all have is not said */
+    checkpoint = checkpoint_open(part_path(1, N_PARTS), &error);
+    CHECK(checkpoint && checkpoint_n_tensors(checkpoint) == 6, "%s", error.message);
+    checkpoint_close(checkpoint);
     put_part(3, 0, N_PARTS, 0);
     refuse_parts("is no part number 3 of 3");
     FILE *out = fopen(part_path(3, N_PARTS), "wb");
@@ -689,6 +696,33 @@ static void test_parts(void) {
     unlink(part_path(2, N_PARTS));
 }
 
+/* A first part is known by a name with five digits: neither by a shorter one, nor by what more digits end in. */
+static void test_names_of_parts(void) {
+    static const struct {
+        const char *name;
+        uint32_t no, count;
+    } cases[] = {{"m.gguf", 0, 2}, {"m-00001-of-00002.gguf", 0, 100002}, {"m-00004-of-00002.gguf", 4, 2}};
+    static unsigned char bytes[1 << 12];
+    char before[512], path[400];
+    CHECK(getcwd(before, sizeof before) && chdir(scratch_folder) == 0, "no folder");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error error = {{0}};
+        Gguf gguf = gguf_begin(3);
+        gguf_u32(&gguf, "split.no", cases[i].no);
+        gguf_u32(&gguf, "split.count", cases[i].count);
+        size_t n = gguf_write(&gguf, bytes);
+        FILE *out = fopen(cases[i].name, "wb");
+        CHECK(out && fwrite(bytes, 1, n, out) == n && fclose(out) == 0, "%s", cases[i].name);
+        snprintf(path, sizeof path, "of a split GGUF: its name must end in '-%05u-of-%05u.gguf'",
+                 cases[i].no + 1, cases[i].count % 100000);
+        Checkpoint *checkpoint = checkpoint_open(cases[i].name, &error);
+        CHECK(!checkpoint && strstr(error.message, path), "%s: %s", cases[i].name, error.message);
+        checkpoint_close(checkpoint);
+        unlink(cases[i].name);
+    }
+    CHECK(chdir(before) == 0, "%s", before);
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_types);
@@ -698,6 +732,7 @@ int main(void) {
     RUN(test_other_types);
     RUN(test_no_tensors);
     RUN(test_parts);
+    RUN(test_names_of_parts);
     RUN(test_llama2c);
     RUN(test_llama2c_vocabulary);
     RUN(test_reference_files);

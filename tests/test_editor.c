@@ -541,6 +541,27 @@ static void test_widths(void) {
     CHECK(n_compared > 100000 && n_differ < 400, "%zu of %zu differ", n_differ, n_compared);
 }
 
+/* As python3-regex's \\X has them. */
+static void test_clusters(void) {
+    static const struct {
+        const char *text;
+        size_t n;
+    } cases[] = {
+        {"a\u200cb", 4},      /* a joiner */
+        {"a\u200d\u3042", 4}, /* joins pictures only */
+        {"\U0001f468\u200d\U0001f680\u3042", 11},
+        {"\U0001f44d\U0001f3fbx", 8}, /* the colour of a skin */
+        {"\uff76\uff9e\uff76", 6},    /* a half-wide voiced kana */
+        {"\uac00\u11a8\uac00", 6},    /* Hangul, and its older letters */
+        {"\ua960\u1160\u1100", 6},
+        {"\uac00\u3042", 3},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        size_t n = unicode_cluster(cases[i].text, strlen(cases[i].text));
+        CHECK(n == cases[i].n, "case %zu: %zu", i, n);
+    }
+}
+
 int main(void) {
     if (!setlocale(LC_CTYPE, "C.UTF-8") && !setlocale(LC_CTYPE, "en_US.UTF-8")) {
         puts("skipped: no locale with UTF-8");
@@ -557,5 +578,6 @@ int main(void) {
     RUN(test_any_keys);
     RUN(test_long);
     RUN(test_widths);
+    RUN(test_clusters);
     return test_end();
 }

@@ -359,6 +359,8 @@ static void test_refused_models(void) {
     refuse_model(bpe(), normalizer, "by the rules 'nmt_nfkc'");
     put_text("tokenizer.model", "");
     refuse("not a SentencePiece model");
+    put_text("tokenizer.model", "\x80"); /* a number that goes on */
+    refuse("not a SentencePiece model");
     put_text("tokenizer.model", "IQ== 0\nIg== 1\n");
     refuse("tiktoken");
     put_file("tokenizer.model", group, sizeof group);

@@ -34,7 +34,7 @@ static void test_values(void) {
         CHECK(array->items[0].kind == JSON_NUMBER && array->items[0].number == 1, "a number");
         CHECK(array->items[1].kind == JSON_ARRAY && array->items[1].n == 0, "an empty array");
         CHECK(array->items[2].kind == JSON_OBJECT && array->items[2].n == 0, "an empty object");
-        CHECK(json_equals(&array->items[3], "x"), "a text");
+        CHECK(json_equals(&array->items[3], "x") && !json_equals(&array->items[0], "1"), "a text");
     } else {
         CHECK(false, "no array of four");
     }
@@ -57,6 +57,8 @@ static void test_numbers(void) {
                    {"25e-2", 0.25},
                    {"0.1", 0.1},
                    {"1e-400", 0},
+                   {"0e999999999", 0},
+                   {"1e-999999999", 0},
                    {"1.7976931348623157e308", 1.7976931348623157e308},
                    {"9007199254740993", 9007199254740992.0}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -65,9 +67,11 @@ static void test_numbers(void) {
         json_free(json);
     }
     /* Read to the end of the bytes, not to a NUL. */
+    Error error = {{0}};
     Json *json = json_parse("123456", 3, NULL);
     CHECK(json && json->number == 123, "123456 of which 3 bytes count");
     json_free(json);
+    CHECK(!json_parse("\"\xe2\x82\xac\"", 3, &error) && strstr(error.message, "UTF-8"), "%s", error.message);
 }
 
 static void test_texts(void) {

@@ -23,13 +23,15 @@ static Model *open_reference(const char *name) {
 /* Ignored, since llama.cpp ignores them, and told. What informs is not told, nor what asks for nothing. */
 static void test_unread(void) {
     static const char *const unread[] = {"llama.use_parallel_residual", "llama.rope.scaling.yarn_attn_factor",
-                                         "llama.attn_logit_softcapping", "llama.rope.global.base"};
+                                         "llama.attn_logit_softcapping", "llama.rope.global.base",
+                                         "llama.classes"};
     Error error = {{0}};
     Gguf gguf = good_model(LLAMA);
     gguf_key(&gguf, unread[0], BOOL, &(uint32_t){1}, 1);
     gguf_f32(&gguf, unread[1], 0.5F);
     gguf_f32(&gguf, unread[2], 30);
     gguf_f32(&gguf, unread[3], 30);
+    gguf_strings(&gguf, unread[4], (const char *const[]){""}, 1);
     gguf_f32(&gguf, "llama.final_logit_softcapping", 0);
     gguf_u32(&gguf, "llama.vocab_size", 8);
     gguf_u32(&gguf, "llamas.any", 8);
@@ -80,7 +82,7 @@ static void test_flags(void) {
         {I32, {1, 0, 0, 0}, 4, true},  {U64, {1}, 8, true},
         {I32, {2, 0, 0, 0}, 4, false}, {I32, {1, 1, 0, 0}, 4, false},
         {F32, {0, 0, 0, 0}, 4, false}, {BOOL, {2}, 1, false},
-        {U16, {0, 1}, 2, false},
+        {U16, {0, 1}, 2, false},       {F64, {0}, 8, false},
     };
     for (size_t i = 0; i < COUNT(flags); i++) {
         Error error = {{0}};
@@ -147,6 +149,18 @@ static void test_more_tokens(void) {
     }
 }
 
+/* A byte token without a row of the embedding stays, as ordinary ones do. */
+static void test_byte_behind(void) {
+    Error error = {{0}};
+    Gguf gguf = good_model(LLAMA);
+    add_tokens(&gguf, (const int32_t[]){4, 6}, 2);
+    Model *model = open_scratch(&gguf, &error);
+    Tokenizer *tokenizer = model ? tokenizer_new(model_checkpoint(model), &error) : NULL;
+    CHECK(model && !tokenizer && strstr(error.message, "byte token 9 is named"), "%s", error.message);
+    tokenizer_free(tokenizer);
+    model_close(model);
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_unread);
@@ -155,6 +169,7 @@ int main(void) {
     RUN(test_flags);
     RUN(test_ollama);
     RUN(test_more_tokens);
+    RUN(test_byte_behind);
     scratch_end();
     return test_end();
 }

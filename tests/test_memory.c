@@ -207,7 +207,7 @@ static void test_tokenizer_json(void) {
         try_all(read_keys, (String){scratch_folder, strlen(scratch_folder)});
         n_read++;
     }
-    CHECK(n_read == 20, "%zu tokenizers", n_read);
+    CHECK(n_read == 24, "%zu tokenizers", n_read);
     if (file) fclose(file);
     free(line);
 }
@@ -219,6 +219,25 @@ static void test_folders(void) {
                                         "tests/data/tokenizer/folders/fallback"};
     for (size_t i = 0; i < 2; i++) try_all(read_folder, (String){paths[i], strlen(paths[i])});
     for (size_t i = 0; i < 3; i++) try_all(read_words, (String){words[i], strlen(words[i])});
+}
+
+/* Each text of a folder is read in one piece; what cannot be read is said. */
+static void test_reads(void) {
+    const char *const paths[] = {"tests/data/torch/opt", "tests/data/tokenizer/folders/fallback",
+                                 scratch_folder};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t call = 1, struck = 1; struck; call++) {
+            char fault[32];
+            Error error = {{0}};
+            snprintf(fault, sizeof fault, "read:%zu", call);
+            faults_arm(fault);
+            Checkpoint *checkpoint = checkpoint_open(paths[i], &error);
+            struck = faults_arm("");
+            CHECK(struck ? !checkpoint && strstr(error.message, "Input/output error")
+                         : checkpoint && call > 1,
+                  "%s, %s: %s", paths[i], fault, error.message);
+            checkpoint_close(checkpoint);
+        }
 }
 
 static void test_models(void) {
@@ -260,20 +279,27 @@ static void test_patterns(void) {
     };
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         try_all(read_pattern, (String){patterns[i], strlen(patterns[i])});
-    /* Its tree grows by doubling: letters in front move what does not fit. */
-    size_t step = getenv("ATTN_LONG_TESTS") ? 1 : 8;
-    for (size_t before = 0; before < 64; before += step) {
-        char expression[128];
-        int n = snprintf(expression, sizeof expression, "%.*s\\b|$|(?=a)b{2,3}+(?i:[ks])*", (int)before,
-                         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
-        try_all(read_pattern, (String){expression, (size_t)n});
-    }
+    /* Tree and nodes grow by doubling, from 64 on: groups of nothing in front, or letters behind, move what does not fit. */
+    static const char *const tails[] = {"\\b", "$", "(?=a)b{2,3}+", "c*+", "(?:ab?)*|d", "(?i:[ks])*"};
+    size_t step = getenv("ATTN_LONG_TESTS") ? 1 : 4;
+    for (size_t before = 48; before < 64; before += step)
+        for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+            char expression[128];
+            size_t n = before % 2;
+            memcpy(expression, "x", n);
+            for (size_t k = 0; k < before / 2; k++, n += 2) memcpy(expression + n, "()", 2);
+            n += (size_t)sprintf(expression + n, "%s", tails[i]);
+            try_all(read_pattern, (String){expression, n});
+            n = (size_t)sprintf(expression, "%sa{%zu}", tails[i], before);
+            try_all(read_pattern, (String){expression, n});
+        }
 }
 
 int main(void) {
     scratch_begin();
     RUN(test_tokenizer_json);
     RUN(test_folders);
+    RUN(test_reads);
     RUN(test_models);
     RUN(test_templates);
     RUN(test_patterns);

@@ -123,6 +123,18 @@ static void test_shapes(void) {
          "\"n_embd\": 6, \"n_layer\": 1, \"n_head\": 2, \"rotary_dim\": 2",
          {{"h.0.attn.qkv_proj.weight", "F32", "[18, 2]", 144}},
          MISSHAPEN},
+        {"codegen",
+         HEADS ", \"rotary_dim\": 2, \"num_key_value_heads\": 1",
+         {{"h.0.attn.qkv_proj.weight", "F32", "[8, 4]", 128}},
+         MISSHAPEN},
+        {"gpt_oss",
+         HEADS ", \"quantization_config\": {\"quant_method\": \"mxfp4\"}",
+         {{DOWN "blocks", "U8", "[2, 2, 1, 16]", 64}},
+         MISSHAPEN},
+        {"llama",
+         HEADS ", \"quantization_config\": {\"quant_method\": \"mxfp4\"}",
+         {{LAYER "mlp.up_proj.weight", "F32", "[4]", 16}},
+         "its weights are quantised (mxfp4)"},
         /* headers */
         {"llama", HEADS, {{LAYER "mlp.up_proj.weight", "F4", "[3]", 1}}, "bytes, which do not fit its shape"},
         {"llama",
@@ -336,6 +348,9 @@ static void test_layer_lists(void) {
         {"qwen3_5_text",
          "\"full_attention_interval\": 0, \"layer_types\": {}, \"full_attn_idxs\": [0]",
          {0, 1, 1, 1}},
+        {"gpt_neo",
+         "\"num_layers\": 4, \"window_size\": 2, \"attention_types\": [[[\"global\", \"local\", \"local\"], 9]]",
+         {0, 1, 1, 0}},
     };
     put_tensors(EMBEDDING, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -343,7 +358,10 @@ static void test_layer_lists(void) {
         put_layers(cases[i].type, 4, cases[i].keys);
         Checkpoint *checkpoint = accept(scratch_folder);
         CHECK(checkpoint &&
-                  checkpoint_flags(checkpoint, "qwen35.attention.recurrent_layers", &keeps, &error) &&
+                  checkpoint_flags(checkpoint,
+                                   *cases[i].type == 'q' ? "qwen35.attention.recurrent_layers"
+                                                         : "gpt_neo.attention.sliding_window_pattern",
+                                   &keeps, &error) &&
                   keeps.n == 4,
               "%s: %s", cases[i].keys, error.message);
         for (size_t k = 0; k < keeps.n; k++)
@@ -468,6 +486,16 @@ static void test_ends(void) {
     checkpoint_close(checkpoint);
     put_config("llama", HEADS ", \"eos_token_id\": 4294967296");
     refuse("'tokenizer.ggml.eos_token_id' would be 4294967296, which is too large");
+    for (int i = 0; i < 2; i++) { /* an end that is none */
+        put_config("llama", i ? HEADS ", \"eos_token_id\": -1" : HEADS ", \"eos_token_id\": 3000000000");
+        put_text("generation_config.json", "{\"eos_token_id\": [4, 5]}");
+        checkpoint = accept(scratch_folder);
+        CHECK(checkpoint && checkpoint_i32s(checkpoint, "attn.eos_token_ids", &ends, &error) && ends.n == 2 &&
+                  i32_at(&ends, 0) == 4 && i32_at(&ends, 1) == 5,
+              "%d: %zu", i, ends.n);
+        checkpoint_close(checkpoint);
+    }
+    drop("generation_config.json");
     drop("tokenizer.json");
 }
 
@@ -479,6 +507,12 @@ static void test_files(void) {
     CHECK(mkdir(path_of("tokenizer.json"), 0700) == 0, "mkdir");
     refuse("tokenizer.json: is no regular file");
     rmdir(path_of("tokenizer.json"));
+    put_text("tokenizer.json", "version https://git-lfs.github.com/spec/v1\n");
+    refuse("tokenizer.json: this is a Git-LFS pointer");
+    drop("tokenizer.json");
+    put_text("tokenizer_config.json", "version https://git-lfs.github.com/spec/v1\n");
+    refuse("tokenizer_config.json: this is a Git-LFS pointer");
+    drop("tokenizer_config.json");
     put_text("chat_template.jinja", "");
     CHECK(truncate(path_of("chat_template.jinja"), 1l << 30) == 0, "truncate");
     refuse("chat_template.jinja: is too large for what it is");
@@ -530,6 +564,235 @@ static void test_rows(void) {
     drop("tokenizer.json");
 }
 
+/* Numbers that GGUF has in another place, or as a float. */
+static void test_floats(void) {
+    static const struct {
+        const char *type, *keys, *generation, *key;
+        float value;
+    } cases[] = {
+        {"llama", HEADS, "{\"top_k\": 5000000000}", "general.sampling.top_k", 5e9F},
+        /* YaRN that stretches nothing has no magnitude of its own. */
+        {"llama",
+         HEADS ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 1.0, \"attention_factor\": 0.5}",
+         "{}", "llama.rope.scaling.attn_factor", 0.5F},
+        /* Gemma 2 of 46 layers divides by the width of a head that its sizes say; there are none here. */
+        {"gemma2",
+         "\"hidden_size\": 4, \"num_hidden_layers\": 46, \"num_attention_heads\": 0, \"query_pre_attn_scalar\": 64",
+         "{}", "gemma2.attention.scale", 0.125F},
+    };
+    put_tensors(EMBEDDING, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float value = 0;
+        put_config(cases[i].type, cases[i].keys);
+        put_text("generation_config.json", cases[i].generation);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        CHECK(checkpoint && checkpoint_f32(checkpoint, cases[i].key, &value, &error) &&
+                  value == cases[i].value,
+              "%s: %g", cases[i].key, (double)value);
+        checkpoint_close(checkpoint);
+    }
+    drop("generation_config.json");
+}
+
+/* Gemma's norms are stored without 1; who turns them tells of it, and may stop there. */
+static bool count_calls(void *calls, const char *what, size_t done, size_t total) {
+    (void)what, (void)done, (void)total;
+    return ++*(int *)calls < 2;
+}
+
+static void test_turned(void) {
+    const Given norms[] = {{"model.norm.weight", "BF16", "[600]", 1200},
+                           {LAYER "input_layernorm.weight", "BF16", "[600]", 1200},
+                           {LAYER "post_attention_layernorm.weight", "BF16", "[600]", 1200}};
+    int calls = 0;
+    put_config("gemma", HEADS);
+    put_tensors(norms, 3);
+    Checkpoint *checkpoint = accept(scratch_folder);
+    const Tensor *norm = checkpoint ? checkpoint_find(checkpoint, "output_norm.weight") : NULL;
+    for (uint32_t i = 0; norm && i < 600; i++) { /* its bytes count from 0 on */
+        uint32_t bits = ((2 * i) & 0xff) << 16 | ((2 * i + 1) & 0xff) << 24;
+        float stored;
+        memcpy(&stored, &bits, 4);
+        float is = ((const float *)norm->data)[i];
+        CHECK(is == stored + 1 || (isnan(is) && isnan(stored)), "%u: %g", i, (double)is);
+    }
+    CHECK(norm, "no norm");
+    checkpoint_close(checkpoint);
+    checkpoint = checkpoint_open_with(scratch_folder, count_calls, &calls, &error);
+    CHECK(!checkpoint && calls == 2 && strstr(error.message, "interrupted"), "%d calls: %s", calls,
+          error.message);
+    checkpoint_close(checkpoint);
+}
+
+/* Of named templates the default one counts, or the last. */
+static void test_templates(void) {
+    static const char *const lists[][2] = {
+        {"[{\"name\": \"default\", \"template\": \"A\"}, {\"name\": \"b\", \"template\": \"B\"}]", "A"},
+        {"[{\"name\": \"a\", \"template\": \"A\"}, {\"name\": \"b\", \"template\": \"B\"}]", "B"}};
+    put_config("llama", HEADS);
+    put_tensors(EMBEDDING, 1);
+    put_text("tokenizer.json", "{}");
+    for (size_t i = 0; i < 2; i++) {
+        char text[256];
+        String chosen = {0};
+        snprintf(text, sizeof text, "{\"chat_template\": %s}", lists[i][0]);
+        put_text("tokenizer_config.json", text);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        CHECK(checkpoint && checkpoint_string(checkpoint, "tokenizer.chat_template", &chosen, &error) &&
+                  string_equals(chosen, lists[i][1]),
+              "%zu: '%.*s'", i, (int)chosen.n, chosen.data ? chosen.data : "");
+        checkpoint_close(checkpoint);
+    }
+    drop("tokenizer_config.json");
+    drop("tokenizer.json");
+}
+
+/* A file of weights that is named is read alone, unless an index lists it, from whatever folder one stands in. */
+static void test_named(void) {
+    char before[512];
+    put_config("llama", HEADS);
+    put_tensors(EMBEDDING, 1);
+    put_text("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"part\", \"b\": \"q\"}}");
+    CHECK(getcwd(before, sizeof before) && chdir(scratch_folder) == 0, "chdir");
+    Checkpoint *checkpoint = accept("model.safetensors");
+    CHECK(checkpoint && checkpoint_n_tensors(checkpoint) == 1, "one tensor");
+    checkpoint_close(checkpoint);
+    CHECK(chdir(before) == 0, "%s", before);
+    drop("model.safetensors");
+    put_text("part", "long enough to be a header");
+    put_text("q", "");
+    refuse("part: no safetensors file, or cut");
+    drop("part");
+    drop("q");
+    drop("model.safetensors.index.json");
+    /* What a folder has in the place of weights decides what is said. */
+    put_text("other.pt", "x");
+    refuse("has weights, but not where they are looked for");
+    put_text("tokenizer.json", "{}");
+    refuse("has weights, but not where they are looked for");
+    drop("tokenizer.json");
+    drop("other.pt");
+    drop("config.json");
+    put_text("other.safetensors", "x");
+    refuse("has weights, but no config.json");
+    drop("other.safetensors");
+}
+
+/* Parts of a tensor, and of which shape they are then. */
+static void test_parts(void) {
+    static const struct {
+        const char *type, *keys;
+        Given given;
+        const char *name;
+        uint32_t n_dims;
+        uint64_t dims[2];
+        unsigned char first;
+    } cases[] = {
+        {"llama",
+         HEADS,
+         {LAYER "self_attn.W_pack.bias", "F32", "[12]", 48},
+         "blk.0.attn_k.bias",
+         1,
+         {4, 1},
+         16},
+        {"qwen3_5_text",
+         DELTA(4, 2, 2),
+         {STATE "conv1d.weight", "F32", "[4, 1, 3]", 48},
+         "blk.0.ssm_conv1d.weight",
+         2,
+         {3, 4},
+         0},
+        {"qwen3_5_text",
+         DELTA(4, 2, 2),
+         {STATE "conv1d.weight", "F32", "[1, 3]", 12},
+         "blk.0.ssm_conv1d.weight",
+         1,
+         {3, 1},
+         0},
+        {"qwen3_5_text",
+         DELTA(4, 2, 2),
+         {STATE "conv1d.weight", "F32", "[4, 3]", 48},
+         "blk.0.ssm_conv1d.weight",
+         2,
+         {3, 4},
+         0},
+        {"qwen3_5_text",
+         DELTA(4, 2, 2),
+         {STATE "conv1d.weight", "F32", "[4, 2, 3]", 96},
+         "blk.0.ssm_conv1d.weight",
+         3,
+         {3, 2},
+         0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_config(cases[i].type, cases[i].keys);
+        put_tensors(&cases[i].given, 1);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        const Tensor *tensor = checkpoint ? checkpoint_find(checkpoint, cases[i].name) : NULL;
+        CHECK(tensor && tensor->n_dims == cases[i].n_dims &&
+                  memcmp(tensor->dims, cases[i].dims, sizeof cases[i].dims) == 0 &&
+                  *(const unsigned char *)tensor->data == cases[i].first,
+              "%s %s", cases[i].given.name, cases[i].given.shape);
+        checkpoint_close(checkpoint);
+    }
+}
+
+/* A token that a role names, among those of vocab.json and those added; one whose id is none, and one that is nowhere. */
+static void test_named_tokens(void) {
+    static const struct {
+        const char *name;
+        uint64_t id;
+    } cases[] = {{"a", 0}, {"<x>", 2}, {"<none>", UINT64_MAX}, {"odd", UINT64_MAX}};
+    put_config("gpt2", "\"n_embd\": 4, \"n_layer\": 1, \"n_head\": 2");
+    put_tensors(&(Given){"wpe.weight", "F32", "[1, 4]", 16}, 1);
+    put_text("merges.txt", "#version: 0.2\n");
+    put_text("added_tokens.json", "{\"<x>\": 2}");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        uint64_t id = UINT64_MAX;
+        put_text("vocab.json", i == 3 ? "{\"a\": 0, \"b\": 1, \"odd\": -1}" : "{\"a\": 0, \"b\": 1}");
+        snprintf(text, sizeof text, "{\"bos_token\": \"%s\"}", cases[i].name);
+        put_text("tokenizer_config.json", text);
+        Checkpoint *checkpoint = checkpoint_open(scratch_folder, &error);
+        CHECK(checkpoint && checkpoint_u64(checkpoint, "tokenizer.ggml.bos_token_id", &id, &error) &&
+                  id == cases[i].id,
+              "%s: %" PRIu64 " %s", cases[i].name, id, error.message);
+        checkpoint_close(checkpoint);
+    }
+    static const char *const names[] = {"merges.txt", "added_tokens.json", "vocab.json",
+                                        "tokenizer_config.json"};
+    for (size_t i = 0; i < 4; i++) drop(names[i]);
+}
+
+/* A row of the embedding is a token, unless there are more than any vocabulary has: then those of tokenizer.model are all. */
+static void test_rows_of_weights(void) {
+    static const uint32_t rows[] = {40, 310, 1 << 24};
+    static char model[1 << 16];
+    FILE *from = fopen("tests/data/tokenizer/folders/plain/tokenizer.model", "rb");
+    size_t n = from ? fread(model, 1, sizeof model, from) : 0, n_tokens = 0;
+    if (from) fclose(from);
+    put("tokenizer.model", model, n);
+    put_config("llama", HEADS);
+    for (size_t i = 0; i < 3; i++) {
+        char header[256];
+        n = (size_t)snprintf(
+            header, sizeof header,
+            "{\"model.norm.weight\": {\"dtype\": \"F32\", \"shape\": [4], \"data_offsets\": [0, 16]}, "
+            "\"model.embed_tokens.weight\": {\"dtype\": \"BF16\", \"shape\": [%u, 1], \"data_offsets\": [16, %u]}}",
+            rows[i], 2 * rows[i] + 16);
+        put_safetensors("model.safetensors", header, 0, 0);
+        CHECK(truncate(path_of("model.safetensors"), (off_t)(8 + n + 2 * rows[i] + 16)) == 0, "truncate");
+        Checkpoint *checkpoint = accept(scratch_folder);
+        StringArray tokens = {0};
+        CHECK(checkpoint && checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &tokens, &error), "%s",
+              error.message);
+        if (i == 0) n_tokens = tokens.n;
+        CHECK(tokens.n == n_tokens + (i == 1 ? 10 : 0), "%zu tokens, %u rows", tokens.n, rows[i]);
+        checkpoint_close(checkpoint);
+    }
+    drop("tokenizer.model");
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_shapes);
@@ -545,6 +808,13 @@ int main(void) {
     RUN(test_ends);
     RUN(test_files);
     RUN(test_rows);
+    RUN(test_floats);
+    RUN(test_turned);
+    RUN(test_templates);
+    RUN(test_named);
+    RUN(test_parts);
+    RUN(test_named_tokens);
+    RUN(test_rows_of_weights);
     drop("config.json");
     drop("model.safetensors");
     scratch_end();

@@ -202,6 +202,7 @@ static void test_odd(void) {
         {"(?i:\\p{N})", "a1", "1,2"},
         {"(?i:[^b])", "aBb", "0,1"},
         {"[a&&b]|c", "abc", "2,3"},
+        {"[a&&b]|[c&&d]|e", "abe", "2,3"},
         {"[a-]", "a-b", "0,1 1,2"},
         {"[]a]", "]b", "0,1"},
         {"\\x{41}\\x42\\u0043\\u{44}", "ABCD", "0,4"},
@@ -226,6 +227,20 @@ static void test_odd(void) {
     Error error = {{0}};
     CHECK(!pattern_new((String){expression, n}, &error) && strstr(error.message, "more than 255 classes"),
           "%zu: %s", n, error.message);
+    /* eight of them again, without five letters, in a chain: 2^12 states of 253 classes, twice since it looks behind */
+    error.message[0] = '\0';
+    n = (size_t)sprintf(expression, "(?<=x)");
+    for (unsigned bit = 12; bit-- > 0;) {
+        n += (size_t)sprintf(expression + n, bit < 8 ? "[" : "\\p{Any}");
+        for (unsigned c = 0; bit < 8 && c < 256; c++) {
+            if ((c < 17 && !(c & (c - 1))) || !(c >> bit & 1)) continue;
+            expression[n++] = (char)0xe4, expression[n++] = (char)(0xb8 | c >> 6),
+            expression[n++] = (char)(0x80 | (c & 63));
+        }
+        if (bit < 8) expression[n++] = ']';
+    }
+    CHECK(!pattern_new((String){expression, n}, &error) && strstr(error.message, "too many states"), "%s",
+          error.message);
 }
 
 static void test_refusals(void) {
@@ -270,6 +285,10 @@ static void test_refusals(void) {
         {"[a-\\d]", "not a range"},
         {"\xff", "no UTF-8"},
         {".{20}a", "too many states"},
+        {".{16}a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p|q|r|s|t|u",
+         "too many states"},                         /* too much work for the states' rows */
+        {"a{1000}a{1000}", "too many states"},       /* too many targets of too many states */
+        {"a{700}a{700}|b|c|d|e", "too many states"}, /* too much work for these */
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         Error error = {{0}};

@@ -191,6 +191,12 @@ static void test_errors(void) {
          "the chat template, line 1: a number has too many digits"},
         {"{{ 0b2 }}", "the chat template, line 1: a number has a digit that its base has not"},
         {"{{ raise_exception('x' * 500) }}", LONG},
+        {"{{ '{" HUNDRED_X "}'.format() }}",
+         "the chat template, line 1: a format names 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx', "
+         "which is not given"},
+        {"{{ '{:02000,}'.format(5) }}", "the chat template, line 1: a format has too large a number"},
+        {"{{ '{:9999999999}'.format('a') }}", "the chat template, line 1: a format has too large a number"},
+        {"{{ '{:.16777216}'.format('a') }}", "the chat template, line 1: a format has too large a number"},
         {"{{ '%+d' % 4 }}", "the chat template, line 1: a format has a '%' that is not known here"},
         {"{% for i in l recursive %}{% endfor %}",
          "the chat template, line 1: recursive loops are not known here"},
@@ -237,9 +243,17 @@ static void test_bounds(void) {
          "{% endfor %}",
          "of memory"},
         {"{{ 'a'.center(9000000000000000000) }}", "too long"},
-        {"{{ 'a'|indent(9000000000000000000, true) }}", "too long"},
+        {"{{ 'a\\nb'|indent(9000000000000000000, true) }}", "too long"},
         {"{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ 'b' in s }}{% endfor %}", "too long"},
         {"{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ s.split('a')|length }}{% endfor %}", "t"},
+        {"{{ ('a' * 4000000)|list|length }}", "of memory"},
+        {"{% set n = namespace(l=[]) %}{% for i in range(999) %}{% set _ = n.l.append([i, i]) %}{% endfor %}"
+         "{% set d = dict(n.l) %}{% for i in range(99999) %}{% for k in d %}{% break %}{% endfor %}{% endfor %}",
+         "of memory"},
+        {"{% set l = range(999999)|list %}{% for i in range(99) %}{% set m = l + [1] %}{% endfor %}",
+         "of memory"},
+        {"{% set l = range(999999)|list %}{% for i in range(99) %}{% set m = [1] + l %}{% endfor %}",
+         "of memory"},
         {"{% set s = 'ab' * 5000 %}{% for i in range(99999) %}{{ s[5000] }}{% endfor %}", "too long"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -319,6 +333,23 @@ static void test_order_of_lists(void) {
     size_t n = 0;
     char *got = render((String){source, sizeof source - 1}, context, &n, &error);
     CHECK(got && strcmp(got, want) == 0, "%s", got ? got : error.message);
+    free(got);
+}
+
+/* What no template of Python's could hold: bytes that are no UTF-8 stay as they are, a lone surrogate becomes U+FFFD, NUL is text. */
+static void test_odd_bytes(void) {
+    static const char source[] = "\0\xff{{ '\xff\\ud800'|tojson(ensure_ascii=true) }}{{ ['\xe2\x82'] }}"
+                                 "{{ '\x80\x80\x80\x80\x80 '.strip() }}",
+                      want[] = "\0\xff\"\xff\\ufffd\"['\xe2\x82']\x80\x80\x80\x80\x80";
+    Error error = {{0}};
+    size_t n = 0;
+    char *got = render((String){source, sizeof source - 1}, context, &n, &error);
+    CHECK(got && n == sizeof want - 1 && memcmp(got, want, n) == 0, "%zu: %s", n, got ? got : error.message);
+    free(got);
+    got = render((String){"{{ \0 }}", 7}, context, &n, &error);
+    CHECK(!got &&
+              strcmp(error.message, "the chat template, line 1: a character that means nothing here") == 0,
+          "%s", error.message);
     free(got);
 }
 
@@ -418,6 +449,7 @@ int main(void) {
     RUN(test_bounds);
     RUN(test_bombs);
     RUN(test_order_of_lists);
+    RUN(test_odd_bytes);
     RUN(test_large_numbers);
     RUN(test_nesting);
     RUN(test_again);

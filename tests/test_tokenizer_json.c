@@ -80,7 +80,7 @@ static void for_lines(void (*check)(const Tokenizer *tokenizer, const char *name
 static void test_cases(void) {
     size_t n = 0;
     for_lines(check_line, &n);
-    CHECK(n == 20, "%zu tokenizers", n);
+    CHECK(n == 24, "%zu tokenizers", n);
 }
 
 static uint32_t next_random(uint64_t *state) {
@@ -232,6 +232,10 @@ static const struct {
     {"ties", "Unigram"},
     {"GPT-2 of 2020", "gpt-2"},
     {"Unigram of 2020", "Unigram"},
+    {"empty matches", "without ▁ for spaces"},
+    {"a word alone", "normalises text in a way that"},
+    {"pieces that are unknown", "Unigram"},
+    {"bytes that are unknown", "gpt-2"},
 };
 
 /* Once for each tokenizer: its keys, and what the tokenizer that they make does with a text of all kinds. */
@@ -341,6 +345,65 @@ static void test_added_keys(void) {
     }
 }
 
+/* What GGUF's keys can say of merges, and of what a pipeline makes of text: scores, or why there are none. */
+static void test_kept(void) {
+#define MERGES(merges)                                                                                                                        \
+    "{'model': {'type': 'BPE', 'vocab': {'a': 0, 'b': 1, 'c': 2, 'd': 3, '▁': 4, 'ab': 5, 'bc': 6, 'abc': 7, 'ad': 8, 'ac': 9, 'dd': 10}, " \
+    "'merges': [" merges                                                                                                                      \
+    "]}, 'normalizer': {'type': 'Replace', 'pattern': {'String': ' '}, 'content': '▁'}" FUSE
+#define SPACES(normalizer)                                                                                            \
+    "{'model': {'type': 'BPE', 'vocab': {'a': 0}, 'merges': []}, 'normalizer': {'type': 'Sequence', 'normalizers': [" \
+    "{'type': 'Replace', 'pattern': {'String': ' '}, 'content': '▁'}, " normalizer "]}" FUSE
+#define BYTES(normalizer)                                                                                    \
+    "{'model': {'type': 'BPE', 'vocab': {'a': 0}, 'merges': []}, 'normalizer': " normalizer                  \
+    ", 'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': false}" FUSE
+    static const struct {
+        const char *json, *says; /* NULL: these scores of bc, ab, abc, ad, ac, dd */
+        float scores[6];
+    } cases[] = {
+        {MERGES("'b c', 'a b', 'ab c', 'a bc', 'a d', 'a c', 'd d'"), NULL, {-1, -2, -3, -4, -5, -6}},
+        /* One that is there twice is the last. */
+        {MERGES("'b c', 'a b', 'a bc', 'ab c', 'a bc', 'a d', 'a c', 'd d'"), NULL, {-1, -2, -3, -4, -5, -6}},
+        /* Others between the two ways to "abc". */
+        {MERGES("'b c', 'a b', 'ab c', 'a d', 'a c', 'a bc', 'd d'"),
+         "not all that make a token, sorted by these",
+         {0}},
+        {MERGES("'b c', 'a b', 'ab c', 'd d', 'a bc', 'a d', 'a c'"),
+         "not all that make a token, sorted by these",
+         {0}},
+        /* No pieces of the text itself: it ends sooner, or later. */
+        {SPACES("{'type': 'Lowercase'}"), "normalises text in a way that", {0}},
+        {SPACES("{'type': 'Replace', 'pattern': {'Regex': '[\\\\s\\\\S]'}, 'content': ''}"),
+         "normalises text in a way that",
+         {0}},
+        {BYTES("{'type': 'Strip', 'strip_left': false, 'strip_right': true}"),
+         "no name of tokenizer.ggml.pre stands for",
+         {0}},
+        {BYTES("{'type': 'Replace', 'pattern': {'Regex': '\\\\z'}, 'content': '!!'}"),
+         "no name of tokenizer.ggml.pre stands for",
+         {0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const int ids[] = {6, 5, 7, 8, 9, 10};
+        char json[1024];
+        Error error = {{0}};
+        VocabKeys keys = {0};
+        snprintf(json, sizeof json, "%s", cases[i].json);
+        for (char *c = json; *c; c++)
+            if (*c == '\'') *c = '"';
+        Opened opened = open_json(json, strlen(json), NULL, &error);
+        bool ok = opened.tokenizer && vocab_keys_make(&keys, opened.checkpoint, &error);
+        CHECK(ok == !cases[i].says && (ok || strstr(error.message, cases[i].says)), "%zu: %s", i,
+              error.message);
+        for (size_t k = 0; k < keys.n; k++)
+            for (size_t j = 0; j < 6 && string_equals(keys.values[k].key, "tokenizer.ggml.scores"); j++)
+                CHECK(((const float *)(const void *)keys.values[k].data)[ids[j]] == cases[i].scores[j],
+                      "%zu: token %d", i, ids[j]);
+        vocab_keys_free(&keys);
+        close_tokenizer(opened);
+    }
+}
+
 /* A file that has a key of a vocabulary already, and not its model: the key is there once, with the vocabulary's value. */
 static void test_replaced_key(void) {
     static unsigned char file[1 << 12];
@@ -381,6 +444,7 @@ int main(void) {
     RUN(test_scores);
     RUN(test_added_keys);
     RUN(test_replaced_key);
+    RUN(test_kept);
     write_file("tokenizer.json", NULL, 0);
     write_file("tokenizer_config.json", NULL, 0);
     scratch_end();

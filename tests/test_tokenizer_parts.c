@@ -14,6 +14,9 @@ static void test_parts(void) {
          "0 2", "aab"},
         {"normalizer", "{'type': 'Strip', 'strip_left': true, 'strip_right': true}", " \t ", "", ""},
         {"normalizer", "{'type': 'Prepend', 'prepend': 'a'}", "b", "2", "ab"},
+        {"normalizer", "{'type': 'Replace', 'pattern': {'String': ' '}, 'content': 'a'}", " b", "2", "ab"},
+        {"pre_tokenizer", "{'type': 'Metaspace', 'replacement': 'a', 'add_prefix_space': false}", "b b",
+         "1 2", "bab"},
         {"normalizer", "{'type': 'Prepend', 'prepend': 'a'}", "", "", ""},
         {"normalizer", "{'type': 'Replace', 'pattern': {'String': ''}, 'content': 'a'}", "b", "1", "b"},
         {"pre_tokenizer",
@@ -24,6 +27,9 @@ static void test_parts(void) {
          "0 0", "aa"},
         {"decoder",
          "{'type': 'Sequence', 'decoders': [{'type': 'Strip', 'content': 'a', 'start': 1, 'stop': 0}, {'type': 'Fuse'}]}",
+         "aab", "0 2", "b"},
+        {"decoder",
+         "{'type': 'Sequence', 'decoders': [{'type': 'Strip', 'content': 'a', 'start': 2, 'stop': 0}, {'type': 'Fuse'}]}",
          "aab", "0 2", "b"},
         {"decoder",
          "{'type': 'Sequence', 'decoders': [{'type': 'Fuse'}, {'type': 'Strip', 'content': 'a', 'start': 3, 'stop': 0}]}",
@@ -38,6 +44,10 @@ static void test_parts(void) {
          "'merges': [], 'byte_fallback': true}",
          "a\xc3\xa9", "0 1 3", "a<0xC3><0xA9>"},
         {"added_tokens", "[{'id': 3, 'content': 'xa', 'special': true}]", "axab", "0 3 1", "axab"},
+        /* The first token takes both tabs, of which nothing is left for the other. */
+        {"added_tokens",
+         "[{'id': 3, 'content': '<b>', 'special': true, 'rstrip': true}, {'id': 4, 'content': '\\t', 'special': true, 'lstrip': true}]",
+         "<b>\t\ta\t", "3 0 4", "<b>a\t"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error error = {{0}};
@@ -96,6 +106,7 @@ static void test_foreign_words(void) {
         {"{\"type\": \"Lowercase\"}", "true", "A<S>", "1 0 2 3 4 1"},
         {"{\"type\": \"NFC\"}", "true", "a<s>", "1 0 2 3 4 1"},
         {"{\"type\": \"Strip\", \"strip_left\": true, \"strip_right\": true}", "true", "a<s>", "1 0 2 3 4 1"},
+        {"{\"type\": \"Strip\", \"strip_left\": true, \"strip_right\": true}", "false", "  ", "1 1"},
         {"{\"type\": \"Replace\", \"pattern\": {\"String\": \"-\"}, \"content\": \"s\"}", "true", "a<->",
          "1 0 2 3 4 1"},
         {"{\"type\": \"Replace\", \"pattern\": {\"String\": \"-\"}, \"content\": \"\"}", "true", "-a<-s>-",
@@ -125,6 +136,59 @@ static void test_foreign_words(void) {
         tokens_free(&tokens);
         free(text.data);
         free(marks.data);
+        close_tokenizer(opened);
+    }
+}
+
+/* Whose bytes a text has decides what they may become: '0' the template's, '1' another's. */
+static void test_marks(void) {
+    static const char words
+        [] =
+            "{'model': {'type': 'BPE', 'vocab': {'a': 0, 'b': 1, '<': 2, 's': 3, '>': 4, 't': 5, ' ': 6, '[': 7}, 'merges': []}, "
+            "'decoder': {'type': 'Fuse'}, 'added_tokens': [{'id': 8, 'content': '<s>', 'special': true, 'single_word': true}, "
+            "{'id': 9, 'content': 'bb', 'single_word': true}, {'id': 10, 'content': '<t> '}, {'id': 11, 'content': '[ab'}, "
+            "{'id': 12, 'content': 'é'}, {'id': 13, 'content': 't<', 'normalized': false}]}",
+   whole[] =
+        "{'model': {'type': 'BPE', 'vocab': {'<': 0, 'x': 1, '>': 2, '<x>': 3}, 'merges': [], 'ignore_merges': true}, "
+        "'decoder': {'type': 'ByteLevel'}, 'added_tokens': [{'id': 3, 'content': '<x>'}], "
+        "'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': false, 'use_regex': false}}",
+   unigram[] = "{'model': {'type': 'Unigram', 'unk_id': 0, 'vocab': [['<unk>', 0], ['a', -1], ['<s>', -2]]}, "
+               "'decoder': {'type': 'Fuse'}, 'added_tokens': [{'id': 2, 'content': '<s>'}]}";
+    static const struct {
+        const char *json, *text, *marks, *ids;
+    } cases[] = {
+        {words, "a<s>a<s>", "00000000", "0 2 3 4 0 2 3 4"}, /* beside letters that count */
+        {words, "a<s>a<s>", "10001000", "0 8 0 8"},
+        {words, "<s>a", "0000", "2 3 4 0"},
+        {words, "<s>a", "0001", "8 0"},
+        {words, "abb bb", "111111", "0 1 1 6 9"},
+        {words, "abb", "011", "0 1 1"},
+        {words, "<t> <t> ", "00001111", "10 2 5 4 6"}, /* markup */
+        {words, "[ab", "111", "11"},                   /* none */
+        {words, "[ab", "101", "11"},
+        {words, "éé", "0011", "12 12"},
+        {words, "t<s>", "1011", "13 3 4"}, /* within it begins what is not wholly the template's */
+        {whole, "<x><x>", "000111", "3 0 1 2"},
+        {unigram, "a<s>", "0000", "1 2"},
+        {unigram, "a<s>", "0111", "1 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024], marks[16], got[64] = "";
+        Error error = {{0}};
+        Tokens tokens = {0};
+        size_t n = strlen(cases[i].text);
+        snprintf(json, sizeof json, "%s", cases[i].json);
+        for (char *c = json; *c; c++)
+            if (*c == '\'') *c = '"';
+        for (size_t k = 0; k < n; k++) marks[k] = cases[i].marks[k] == '1';
+        Opened opened = open_json(json, strlen(json), NULL, &error);
+        bool ok = opened.tokenizer && tokenizer_encode_marked(opened.tokenizer, (String){cases[i].text, n},
+                                                              marks, &tokens, &error);
+        for (size_t k = 0; k < tokens.n; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
+        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%s %s: '%s' %s", cases[i].text, cases[i].marks, got,
+              error.message);
+        tokens_free(&tokens);
         close_tokenizer(opened);
     }
 }
@@ -163,7 +227,6 @@ static void test_ends(void) {
 
 /* Vocabularies that are odd and hold together: empty and missing tokens, merges that specials take part in. */
 static void test_odd_vocabularies(void) {
-#define FUSE ", 'decoder': {'type': 'Fuse'}}"
     static const struct {
         const char *json, *config, *text, *ids; /* ids: or, behind a '!', what is said */
     } cases[] = {
@@ -174,7 +237,26 @@ static void test_odd_vocabularies(void) {
         {"{'model': {'type': 'BPE', 'vocab': {'a': 0}, 'merges': [], 'unk_token': ''}" FUSE, NULL, "a",
          "!not in the vocabulary: unk_token ''"},
         {"{'model': " LETTERS "['a b']}, 'added_tokens': null" FUSE, NULL, "ab", "2"},
+        /* Of a merge that is there twice, the last counts. */
+        {"{'model': {'type': 'BPE', 'vocab': {'a': 0, 'b': 1, 'c': 2, 'ab': 3, 'bc': 4}, 'merges': ['a b', 'b c', 'a b']}" FUSE,
+         NULL, "abc", "0 4"},
+        /* A space that no token writes goes by bytes, one that is made behind ▁ is its own token, one of bytes is spelt. */
+        {"{'model': {'type': 'BPE', 'byte_fallback': true, 'vocab': {'a': 0, '<0xE2>': 1, '<0x96>': 2, '<0x81>': 3}, 'merges': []}, "
+         "'normalizer': {'type': 'Replace', 'pattern': {'String': ' '}, 'content': '▁'}" FUSE,
+         NULL, "a a", "0 1 2 3 0"},
+        {"{'model': {'type': 'BPE', 'vocab': {'a': 0, '▁': 1, ' ': 2}, 'merges': []}, 'normalizer': {'type': 'Sequence', "
+         "'normalizers': [{'type': 'Replace', 'pattern': {'String': ' '}, 'content': '▁'}, "
+         "{'type': 'Replace', 'pattern': {'String': 'x'}, 'content': ' '}]}" FUSE,
+         NULL, " xa", "1 2 0"},
+        {"{'model': {'type': 'BPE', 'vocab': {'a': 0, 'â': 1, 'ĸ': 2, 'ģ': 3}, 'merges': []}, "
+         "'normalizer': {'type': 'Replace', 'pattern': {'String': ' '}, 'content': '▁'}, "
+         "'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': false}" FUSE,
+         NULL, "a a", "0 1 2 3 0"},
         {"{'model': " LETTERS "['#version: 0.2', 'a b']}" FUSE, NULL, "ab", "2"},
+        {"{'model': " LETTERS
+         "['a b']}, 'normalizer': {'type': 'Strip', 'strip_left': true, 'strip_right': true}, "
+         "'added_tokens': [{'id': 3, 'content': ' ', 'normalized': true}]" FUSE,
+         NULL, "ab ", "2"},
         {"{'model': " LETTERS "[['a', 'b', 'a', 'b', 'a', 'b', 'a', 'b']]}" FUSE, NULL, "ab",
          "!not two parts"},
         {"{'model': " LETTERS "['a b']}, 'added_tokens': [{'id': 2, 'content': 'ab', 'special': true}]" FUSE,
@@ -244,6 +326,7 @@ int main(void) {
     RUN(test_parts);
     RUN(test_unknown_characters);
     RUN(test_foreign_words);
+    RUN(test_marks);
     RUN(test_ends);
     RUN(test_odd_vocabularies);
     write_file("tokenizer.json", NULL, 0);

@@ -95,6 +95,8 @@ static void test_refused_parts(void) {
         {"normalizer", "{'type': 'Sequence', 'normalizers': {}}", "not a list: 'normalizers'"},
         {"normalizer", "{'type': 'Sequence', 'normalizers': [{'type': 'X'}, {'type': 'NFC'}]}",
          "not known: 'X'"},
+        {"pre_tokenizer", "{'type': 'Metaspace', 'replacement': ''}",
+         "nothing in place of a space: 'replacement'"},
         {"pre_tokenizer", "{'type': 'ByteLevel', 'add_prefix_space': true, 'use_regex': 1}",
          "not true or false: 'use_regex'"},
         {"pre_tokenizer",

@@ -127,6 +127,9 @@ static void test_old_names(void) {
     checkpoint_close(checkpoint);
 }
 
+#define TEN "kkkkkkkkkk"
+#define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
 static void test_tensors(void) {
     static const struct {
         Saved saved;
@@ -153,6 +156,11 @@ static void test_tensors(void) {
         {{"model.norm.weight", "Float", "0", INT64_MAX / 2 + 9, 0, 1, {4}, {1}}, "of another size"},
         {{"model.norm.weight", "Float", "0", -16, 0, 1, {4}, {1}}, "has no storage that is known"},
         {{"model.norm.weight", "Float", "1", 16, 0, 1, {4}, {1}}, "has its weights in no entry"},
+        {{"model.norm.weight", "Float", HUNDRED HUNDRED HUNDRED HUNDRED HUNDRED HUNDRED, 16, 0, 1, {4}, {1}},
+         "has its weights in no entry"},
+        {{"model.norm.weight", "Float", "0", 16, 0, 1, {INT64_MAX / 2 + 1}, {1}},
+         "does not lie in its storage"},
+        {{"model.norm.weight", "Half", "0", 32, INT64_MAX, 1, {4}, {1}}, "does not lie in its storage"},
         {{"model.norm.weight", "Double", "0", 8, 0, 1, {4}, {1}}, "has type F64, which is not read"},
         {{"model.norm.weight", "Long", "0", 8, 0, 1, {4}, {1}}, "has type I64, which is not read"},
         {{"model.norm.weight", "ComplexFloat", "0", 8, 0, 1, {4}, {1}},
@@ -173,6 +181,27 @@ static void test_tensors(void) {
             refuse(cases[i].says);
         else
             checkpoint_close(accept(scratch_folder));
+    }
+}
+
+/* The output is left out where it is the embedding, as a whole; a part of it is refused. */
+static void test_tied(void) {
+    static const Saved outputs[] = {{"lm_head.weight", "Float", "0", 16, 0, 2, {3, 4}, {4, 1}},
+                                    {"lm_head.weight", "Float", "0", 16, 0, 2, {2, 4}, {4, 1}},
+                                    {"lm_head.weight", "Float", "0", 16, 4, 2, {3, 4}, {4, 1}}};
+    put_config(CONFIG("llama", "false"));
+    for (size_t i = 0; i < 3; i++) {
+        begin();
+        program_tensor(&program, &embedding);
+        program_tensor(&program, &outputs[i]);
+        end(64);
+        if (i > 0) {
+            refuse("tensors 'token_embd.weight' and 'output.weight' overlap");
+            continue;
+        }
+        Checkpoint *checkpoint = accept(scratch_folder);
+        CHECK(checkpoint && checkpoint_n_tensors(checkpoint) == 1, "the output is there");
+        checkpoint_close(checkpoint);
     }
 }
 
@@ -199,6 +228,8 @@ static void test_programs(void) {
         CASE("(.", "takes a value where there is none"),
         CASE("].", "makes something else than a dictionary"),
         CASE("}]a.", "puts something into what cannot have it"),
+        CASE("a.", "takes a value where there is none"),
+        CASE("}e.", "has no mark where it needs one"),
         CASE("}](NNe0", "opcode 0x30"),
         CASE("cos\nsystem\n(X\x02\0\0\0idtR.",
              "asks for 'os.system', which no weights need (nothing was run)"),
@@ -208,6 +239,8 @@ static void test_programs(void) {
              "collections\x8c\x0bOrderedDict\x93)R.",
              "holds no tensors"),
         CASE("N\x8c\x06system\x93.", "asks for what has no name"),
+        CASE("\x8c\x02osN\x93.", "asks for what has no name"),
+        CASE("ctorch._util\n _rebuild_tensor_v2\n.", "asks for 'torch._util. _rebuild_tensor_v2'"),
         CASE("ctorch._utils\n_rebuild_tensor_v2", "is cut"),
         CASE("ctorch", "is cut"),
         CASE("ctorch._utils _rebuild_tensor_v2\n\n.", "asks for 'torch._utils _rebuild_tensor_v2.'"),
@@ -263,6 +296,33 @@ static void test_programs(void) {
              "X\1\0\0\0"
              "0NK\x10tQK\0K\1\x85)NNtRs.",
              "'a' has no shape"),
+/* A storage: what stands for its type, its key, and how many weights it has. */
+#define STORAGE(type, key, n, says)                                                                          \
+    CASE("}X\1\0\0\0actorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storage" type key "N" n                   \
+         "tQK\0K\1K\1NNtRs.",                                                                                \
+         says)
+#define FLOATS "ctorch\nFloatStorage\n"
+        STORAGE("K\1",
+                "\x8c\1"
+                "0",
+                "K\x10", "'a' has no storage that is known"),
+        STORAGE(FLOATS, "K\0", "K\x10", "'a' has no storage that is known"),
+        STORAGE(FLOATS,
+                "\x8c\1"
+                "0",
+                "N", "'a' has no storage that is known"),
+        STORAGE(FLOATS,
+                "\x8c\1"
+                "0",
+                "\x8a\1\xf0", "'a' has no storage that is known"), /* -16 */
+        STORAGE(FLOATS,
+                "\x8c\1"
+                "0",
+                "\x8a\0", "'a' has a storage of another size"), /* 0 */
+        STORAGE(FLOATS,
+                "\x8c\1"
+                "0",
+                "\x8a\1\x10", "'a' has no shape"),
     };
     put_config(CONFIG("llama", "true"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -400,6 +460,16 @@ static void test_entries(void) {
     refuse("by a big-endian machine");
     archive.n = archive.n_entries = 0;
     add_both(64, 0);
+    archive_add(&archive, "m/byteorder", "middle", 6, 0);
+    put_archive(false);
+    refuse("by a big-endian machine");
+    archive.n = archive.n_entries = 0;
+    archive_add(&archive, "data.pkl", program.bytes, program.n, 0); /* in no folder */
+    archive_add(&archive, "data/0", weights, 64, 0);
+    put_archive(false);
+    checkpoint_close(accept(scratch_folder));
+    archive.n = archive.n_entries = 0;
+    add_both(64, 0);
     archive_add(&archive, "m/byteorder", "little", 6, 0);
     archive_add(&archive, "m/version", "3\n", 2, 0);
     put_archive(false);
@@ -411,6 +481,20 @@ static void test_entries(void) {
     archive.n = archive.n_entries = 0;
     put_archive(false);
     refuse("not a checkpoint");
+    put("pytorch_model.bin", "PK\3\4PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0",
+        26); /* its directory is empty */
+    refuse("it has no data.pkl");
+    put_good(true, 0); /* sizes that end beyond 2^64, in the record; the entry's own header leaves them out */
+    unsigned char *at = archive.bytes;
+    while (memcmp(at, "PK\1\2", 4) != 0) at++;
+    memset(at + 60, 0xff, 16);
+    put("pytorch_model.bin", archive.bytes, archive.n);
+    refuse("does not lie before the directory");
+    put_good(false, 0); /* too near to the end of the file for a header */
+    for (at = archive.bytes; memcmp(at, "PK\1\2", 4) != 0;) at++;
+    memcpy(at + 42, &(uint32_t){(uint32_t)archive.n - 9}, 4);
+    put("pytorch_model.bin", archive.bytes, archive.n);
+    refuse("is not where the directory says");
 }
 
 /* Other files that people have under that name. */
@@ -536,6 +620,7 @@ int main(void) {
     RUN(test_ignored);
     RUN(test_old_names);
     RUN(test_tensors);
+    RUN(test_tied);
     RUN(test_programs);
     RUN(test_archives);
     RUN(test_entries);

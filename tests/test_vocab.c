@@ -629,11 +629,27 @@ static void test_taken_spaces(void) {
         finish_file(&writer);
         Opened opened = open_tokenizer(path);
         if (!opened.tokenizer) return;
-        check_encoded(opened.tokenizer, "<end> \n a <s> a", ENCODE_SPECIAL,
-                      is_phi3 ? "2 3 4 1 4 3" : "2 4 0 4 3 4 1 4 3");
+        check_encoded(opened.tokenizer, "<end> \n a <s> a<end> ", ENCODE_SPECIAL,
+                      is_phi3 ? "2 3 4 1 4 3 2" : "2 4 0 4 3 4 1 4 3 2 4");
         close_tokenizer(opened);
         unlink(path);
     }
+}
+
+/* DEL is spelt otherwise, so a user's token of that name is no byte; text has it all the same. */
+static void test_delete(void) {
+    const int32_t types[] = {1, 4, 1};
+    char path[32];
+    Writer writer = begin_gpt2(path, "a|\x7f|\xc4\xa1", NULL);
+    add_numbers(&writer, "token_type", I32, types, 3);
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    if (!opened.tokenizer) return;
+    check_encoded(opened.tokenizer, "a\x7f", 0, "0 1");
+    check_piece(opened.tokenizer, 1, true, "\x7f");
+    check_piece(opened.tokenizer, 2, false, "\x7f");
+    close_tokenizer(opened);
+    unlink(path);
 }
 
 /* A token with a character that spells no byte is not what bytes merge to, whichever comes first. */
@@ -650,6 +666,54 @@ static void test_unspelt(void) {
     check_piece(opened.tokenizer, 1, false, "\xe2\x80\x8d");
     close_tokenizer(opened);
     unlink(path);
+}
+
+static void put_name(Writer *writer, const char *name, uint32_t type) {
+    put_string(writer, name);
+    put_u32(writer, type);
+    writer->n_entries++;
+}
+
+/* Of the ends that a file lists, the first 16 count. */
+static void test_many_ends(void) {
+    char path[32];
+    int32_t ids[17];
+    Writer writer = begin_gpt2(path, "a|b|c|d|e|f|g|h|i|j|k|l|m|n|o|p|q|r", NULL);
+    for (int i = 0; i < 17; i++) ids[i] = i + 1;
+    put_name(&writer, "attn.eos_token_ids", ARRAY);
+    put_u32(&writer, I32);
+    put_u64(&writer, 17);
+    put(&writer, ids, sizeof ids);
+    finish_file(&writer);
+    Opened opened = open_tokenizer(path);
+    for (int32_t id = 0; opened.tokenizer && id < 18; id++)
+        CHECK(tokenizer_is_end(opened.tokenizer, id) == (id > 0 && id < 17), "%d", id);
+    close_tokenizer(opened);
+    unlink(path);
+}
+
+/* A file may hold tokenizer.json in a key, beside numbers that are none. */
+static void test_json_within(void) {
+    static char texts[(MAX_PROBES + 1) * 9], json[(MAX_PROBES + 1) * 24 + 128];
+    char path[32];
+    write_colliding(texts, MAX_PROBES + 1);
+    size_t n = (size_t)sprintf(json, "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {");
+    for (size_t i = 0; i <= MAX_PROBES; i++)
+        n += (size_t)sprintf(json + n, "%s\"%.8s\": %zu", i ? ", " : "", texts + 9 * i, i);
+    sprintf(json + n, "}}, \"decoder\": {\"type\": \"Fuse\"}}");
+    for (int is_number = 1; is_number >= 0; is_number--) {
+        Writer writer = begin_file(path);
+        put_name(&writer, "tokenizer.huggingface.json", STRING);
+        put_string(&writer, json);
+        put_name(&writer, "attn.embedding_rows", is_number ? U32 : STRING);
+        if (is_number)
+            put_u32(&writer, 1 << 24); /* as good as none */
+        else
+            put_string(&writer, "8");
+        check_refused(&writer, path,
+                      is_number ? "tokenizer.json: vocab: too many texts share a hash value"
+                                : "attn.embedding_rows");
+    }
 }
 
 int main(void) {
@@ -675,5 +739,8 @@ int main(void) {
     RUN(test_gemma4);
     RUN(test_taken_spaces);
     RUN(test_unspelt);
+    RUN(test_delete);
+    RUN(test_many_ends);
+    RUN(test_json_within);
     return test_end();
 }

@@ -66,4 +66,7 @@ static inline Opened open_with(const char *part, const char *value, Error *error
     return open_json(json, (size_t)n, NULL, error);
 }
 
+/* The end of a tokenizer that shows its tokens as they are. */
+#define FUSE ", 'decoder': {'type': 'Fuse'}}"
+
 #endif

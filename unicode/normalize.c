@@ -78,8 +78,8 @@ static void compose(Segment *segment) {
     uint64_t *chars = segment->chars;
     size_t starter = SIZE_MAX, n = 0;
     for (size_t i = 0; i < segment->n; i++) {
-        unsigned class = class_of(chars[i]), last = n ? class_of(chars[n - 1]) : 0;
-        bool is_blocked = starter == SIZE_MAX || (n - 1 > starter && (last == 0 || last >= class));
+        unsigned class = class_of(chars[i]);
+        bool is_blocked = starter == SIZE_MAX || (n - 1 > starter && class_of(chars[n - 1]) >= class);
         uint32_t composed =
             is_blocked ? 0 : mappings_compose(segment->mappings, code_of(chars[starter]), code_of(chars[i]));
         if (composed) {

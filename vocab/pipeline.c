@@ -33,14 +33,15 @@ typedef struct Finder {
     String text;
     Matches matches;
     uint16_t few[64], *states; /* what a pattern needs */
-    size_t at;                 /* where to go on for a text */
+    size_t
+        at; /* where to go on for a text; where the last match of a pattern ended, SIZE_MAX: there is none */
 } Finder;
 
 /* False when memory runs out. The finder must not move until find_end. */
 static bool find_begin(Finder *finder, const Needle *needle, String text) {
     finder->needle = needle;
     finder->text = text;
-    finder->at = 0;
+    finder->at = needle->pattern ? SIZE_MAX : 0;
     finder->states = finder->few;
     if (!needle->pattern) return true;
     if (text.n > sizeof finder->few / sizeof *finder->few) {
@@ -56,9 +57,20 @@ static void find_end(Finder *finder) {
     if (finder->states != finder->few) free(finder->states);
 }
 
+/* As Hugging Face's library has it, an empty match may be the text's end, but not follow another one at once. */
+static bool find_match(Finder *finder, size_t *start, size_t *end) {
+    size_t last = finder->at, n = finder->text.n;
+    bool found;
+    do found = pattern_next(&finder->matches, start, end);
+    while (found && *start == *end && *start == last);
+    if (!found && n && last != n && pattern_matches_end(&finder->matches)) found = true, *start = *end = n;
+    if (found) finder->at = *end;
+    return found;
+}
+
 static bool find_next(Finder *finder, size_t *start, size_t *end) {
     String text = finder->text, wanted = finder->needle->text;
-    if (finder->needle->pattern) return pattern_next(&finder->matches, start, end);
+    if (finder->needle->pattern) return find_match(finder, start, end);
     while (wanted.n && text.n - finder->at >= wanted.n) {
         const char *first = memchr(text.data + finder->at, *wanted.data, text.n - finder->at - wanted.n + 1);
         if (!first) return false;
@@ -281,7 +293,7 @@ static bool cut(Run *run, size_t step, String text, bool first) {
                  ? spell(text, out)
                  : replace(&how->needle, how->text, (Marked){text, NULL}, out, NULL, &from_start);
     if (!ok) return out_of_memory(run, text.n);
-    return out->n == 0 || cut(run, step + 1, (String){out->data, out->n}, first);
+    return cut(run, step + 1, (String){out->data, out->n}, first);
 }
 
 /* Alphabetic, marks, decimal digits, joiners (UTS #18, annex C): the neighbours that a single word must not have. */
@@ -322,7 +334,7 @@ static bool is_within_word(Marked from, size_t start, size_t end, bool steers) {
 static bool find_added(Run *run, const Prefixes *texts, Marked from, bool first,
                        bool (*rest)(Run *run, Marked text, bool first)) {
     String text = from.text;
-    size_t done = 0, spaces[2] = {0}; /* what is given so far; where white space is known to be */
+    size_t done = 0, spaces = 0; /* what is given so far; where white space ends that is known */
     for (size_t i = 0; texts->n && i < text.n;) {
         int32_t found = find_at(run, texts, from, i);
         if (found < 0) {
@@ -336,12 +348,11 @@ static bool find_added(Run *run, const Prefixes *texts, Marked from, bool first,
         if (added->single_word && is_within_word(from, start, end, from.marks && bit_of(run->steers, index)))
             continue;
         if (added->lstrip) start = start < done ? done : skip_spaces_back(text, start, done);
-        if (added->rstrip && !(end >= spaces[0] && end < spaces[1]))
-            spaces[0] = end, spaces[1] = skip_spaces(text, end);
-        if (added->rstrip) end = spaces[1];
+        if (added->rstrip && end >= spaces) spaces = skip_spaces(text, end);
+        if (added->rstrip) end = spaces;
+        if (end <= start) continue; /* white space that the one before has taken */
         if (done < start && !rest(run, part_of(from, done, start - done), first && done == 0)) return false;
-        /* Nothing is left of a token whose white space the one before has taken. */
-        if (end > start && !run->taker->token(run->taker->context, added->id)) return false;
+        if (!run->taker->token(run->taker->context, added->id)) return false;
         done = end;
     }
     return done >= text.n || rest(run, part_of(from, done, text.n - done), first && done == 0);

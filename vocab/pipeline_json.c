@@ -158,7 +158,7 @@ static Cut *add_cut(TokenizerReader *reader, CutKind kind) {
         tokenizer_refuse(reader, "more steps than 32:", string_of("pre_tokenizer"), "");
         return NULL;
     }
-    if (reader->byte_level && kind != CUT_SPLIT && kind != CUT_SPELL) {
+    if (reader->byte_level && kind != CUT_SPLIT) { /* another ByteLevel is refused where it is read */
         tokenizer_refuse(reader, "behind ByteLevel, in the pre_tokenizer:", string_of("Metaspace"), "");
         return NULL;
     }
@@ -218,6 +218,8 @@ static bool read_metaspace(TokenizerReader *reader, const Json *json) {
         !tokenizer_flag(reader, json, "add_prefix_space", false, &prefix) ||
         !tokenizer_flag(reader, json, "split", false, &splits))
         return false;
+    if (replacement.n == 0)
+        return tokenizer_refuse(reader, "nothing in place of a space:", string_of("replacement"), "");
     step->needle.text = tokenizer_keep(reader, string_of(" "));
     step->text = replacement;
     if (!step->needle.text.data) return tokenizer_no_memory(reader);

@@ -51,7 +51,7 @@ static bool push_unknown(const Unigram *unigram, const char *text, size_t n, con
     if (n_bytes < n) {
         if (unigram->unknown >= 0) return tokens_push(tokens, unigram->unknown, error);
         return error_set(error, "the vocabulary has no token for '%.*s', and none for what is unknown",
-                         n < 64 ? (int)n : 64, text);
+                         string_shown((String){text, n}), text);
     }
     bool ok = true;
     while (ok && n > 0) ok = tokens_push(tokens, unigram->byte_ids[(unsigned char)text[--n]], error);

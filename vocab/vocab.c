@@ -248,8 +248,7 @@ bool vocab_add_merge(VocabBuilder *builder, String left, String right) {
             if (vocab_find(vocab, parts[i]) < 0)
                 return error_set(builder->error, "%s: %s: '%.*s' is not in %s", builder->path,
                                  builder->merges, string_shown(parts[i]), parts[i].data, builder->tokens);
-        builder->last =
-            !is_spelt ? -1 : find_next(vocab, (String){text, n}, builder->last < 0 ? 0 : builder->last);
+        builder->last = is_spelt ? find_next(vocab, (String){text, n}, builder->last) : -1;
         if (builder->last >= 0) {
             size_t order = ++builder->n_merges;
             vocab->merges[order] = (Merge){.left = (uint32_t)n_left};

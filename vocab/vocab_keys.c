@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "checkpoint/format.h"
+#include "vocab/pieces_json.h"
 #include "vocab/pipeline.h"
 #include "vocab/vocab.h"
 
@@ -82,8 +83,9 @@ static bool find_texts(KeyMaker *builder) {
     builder->texts = calloc(builder->vocab.n, sizeof *builder->texts);
     if (!builder->texts) return no_memory(builder);
     for (size_t i = 0; i < vocab->n; i++) {
-        int64_t id = -1;
-        if (json_integer(json_item(vocab, i), &id)) builder->texts[id] = json_key(vocab, i);
+        int64_t id = 0;
+        json_integer(json_item(vocab, i), &id); /* as vocab_load_json did */
+        builder->texts[id] = json_key(vocab, i);
     }
     for (size_t i = 0; i < pipeline->n_added; i++)
         builder->texts[pipeline->added[i].id] = json_string(json_get(json_item(added, i), "content"));
@@ -196,10 +198,15 @@ static const char probe[] =
     "Привет мир ПРИВЕТ x\xcc\x81y \xcc\x81z नमस्ते ไทยดี שלום مرحبا، كيف؟ 日本語です。カタカナ 中文字符，测试！ 한국어 텍스트 "
     "ㄅㄆ ㄱㄴ 𠀀𝒜𝟙 😀👍🏽 👩‍👩‍👧 c—d …“q” ‘r’ «s» \xc2\xa0nbsp\xe2\x80\x83z \xe2\x80\xa8 ﬁ Ⅳ  \n ";
 
+static Pipeline without_added(const KeyMaker *builder) {
+    Pipeline bare = *builder->vocab.pipeline;
+    bare.as_is.n = bare.normalized.n = 0;
+    return bare;
+}
+
 static bool add_pre(KeyMaker *builder) {
     const Vocab *vocab = &builder->vocab;
-    Pipeline bare = *vocab->pipeline; /* without added tokens */
-    bare.as_is.n = bare.normalized.n = 0;
+    Pipeline bare = without_added(builder);
     size_t n = sizeof probe - 1;
     CutPlaces places = {.text = {probe, n}, .is_text = true, .begins = calloc(n + 1, 1)};
     const PieceTaker taker = {&places, take_no_token, take_piece};
@@ -282,19 +289,23 @@ static bool add_scores(KeyMaker *builder, size_t n_merges) {
               : no_memory(builder);
 }
 
-/* Whether a space is put in front of a text: what becomes of "a". */
-static bool take_front(void *context, const char *text, size_t n) {
-    (void)text;
-    *(bool *)context = n > 1;
-    return true;
-}
+static bool take_text(void *context, const char *text, size_t n) { return text_append(context, text, n); }
 
+/* A text must stay as it is, but for ▁ in the place of spaces, and perhaps one in front. */
 static bool add_spaces(KeyMaker *builder) {
-    static const char letter[] = "a";
-    bool is_put = false;
-    const PieceTaker taker = {&is_put, take_no_token, take_front};
-    return pipeline_run(builder->vocab.pipeline, &(Uncut){.text = {letter, 1}}, &taker, builder->error) &&
-           add_number(builder, "tokenizer.ggml.add_space_prefix", VALUE_BOOL, is_put);
+    TextBuffer made = {0}, text = {0};
+    const PieceTaker taker = {&made, take_no_token, take_text};
+    size_t n = sizeof probe - 1;
+    Pipeline bare = without_added(builder);
+    bool ok = pipeline_run(&bare, &(Uncut){.text = {probe, n}}, &taker, builder->error) &&
+              swap_spaces((String){made.data, made.n}, &text);
+    size_t n_front = ok && text.n > 0 && *text.data == ' ';
+    bool stays = ok && text.n == n_front + n && memcmp(text.data + n_front, probe, n) == 0;
+    free(made.data);
+    free(text.data);
+    if (!ok) return no_memory(builder);
+    return stays ? add_number(builder, "tokenizer.ggml.add_space_prefix", VALUE_BOOL, (int32_t)n_front)
+                 : refuse(builder, "normalises text in a way that \"llama\" does not");
 }
 
 static bool add_all(KeyMaker *builder) {

@@ -190,8 +190,8 @@ def main():
     statements = statements.split("\n")
     templates = ["{{ " + line.replace("\0", "\\\n") + " }}" for line in expressions] + statements
     templates += ["\n".join(statements[i:i + 3]) + "\n" for i in range(0, len(statements), 3)]  # newlines between tags
-    templates += ["a\r\nb\rc\n", "x\n\n", ""]
-    context = {"d": {"k": "v", "a": 1, "B": 2}, "l": [1, 2, 3], "s": "hello"}
+    templates += ["a\r\nb\rc\n", "x\n\n", "x\r", ""]
+    context = {"d": {"k": "v", "a": 1, "B": 2}, "l": [1, 2, 3], "s": "hello", "real": 2.0}
     rows = [[template, outputs[0]] for template, outputs in zip(templates, expected(templates, [context], npm_folder))]
     write("cases.json", [context] + rows)
 

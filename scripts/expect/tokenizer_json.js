@@ -90,6 +90,10 @@ function unigram(fallback) {
 /* A model of before its file said the type. */
 const untagged = (model, ...without) => Object.fromEntries(Object.entries(model).filter(([key]) => !without.includes(key)));
 
+/* A model whose vocabulary lacks a text: another stands for it. */
+const without = (model, text) => ({...model, vocab: model.vocab.map((piece) => piece[0] === text ? ["no " + text, -99] : piece)});
+const renamed = (model, text) => ({...model, vocab: Object.fromEntries(Object.entries(model.vocab).map(([key, id]) => [key === text ? "no " + key : key, id]))});
+
 const byteLevel = (prefix, pattern) => ({type: "ByteLevel", add_prefix_space: prefix, trim_offsets: true, use_regex: pattern});
 const split = (pattern, behavior = "Isolated", invert = false) => ({type: "Split", pattern, behavior, invert});
 const sequence = (key, ...list) => ({type: "Sequence", [key]: list});
@@ -172,6 +176,19 @@ const kinds = {
                       model: untagged(bpe({bytes: true}), "type", "fuse_unk", "byte_fallback", "ignore_merges")},
     "Unigram of 2020": {added_tokens: three.slice(0, 1), pre_tokenizer: metaspace("always", true), decoder: metaspace("always", true),
                         model: untagged(unigram(false), "type", "byte_fallback")},
+    "empty matches": {added_tokens: [added("<unk>")], normalizer: normal(replace({Regex: "1*"}, "a"), replace({Regex: "\\b\\z"}, "St")),
+                      pre_tokenizer: pre(split({Regex: "'*"}, "MergedWithNext"), split({Regex: "a*"}, "Contiguous"), split({Regex: "t*"}, "MergedWithPrevious", true)),
+                      decoder: {type: "Fuse"}, model: bpe({first: ["<unk>"], unknown: "<unk>", merges: 20}),
+                      texts: ["11", "1t", "'1'", "tta", "é11é", "1a''a1", "S'", "t t. "]},
+    "a word alone": {added_tokens: [added("<unk>"), added("row", {single_word: true})],
+                     normalizer: normal({type: "Strip", strip_left: true, strip_right: true}, replace({String: " "}, "_")),
+                     pre_tokenizer: {type: "Metaspace", replacement: "▁", add_prefix_space: false, prepend_scheme: "never", split: false},
+                     decoder: {type: "Fuse"}, model: bpe({first: ["<unk>"], unknown: "<unk>", merges: 20}),
+                     texts: ["row\u200c row", "Ⓐrow row🄰 rowⓩ row⓪ 🅰row🅿"]},
+    "pieces that are unknown": {added_tokens: [added("</s>")], pre_tokenizer: metaspace("never", false), decoder: metaspace("never", false), model: without(unigram(true), "<0x9F>"),
+                                texts: ["<unk>", "a<unk>b", "<unk>é", "é<unk><unk>", "😀", "é😀<unk>"]},
+    "bytes that are unknown": {added_tokens: [added("<unk>")], pre_tokenizer: byteLevel(false, true), decoder: bytes,
+                               model: renamed(bpe({bytes: true, first: ["<unk>"], unknown: "<unk>", merges: 20}), "ð"), texts: ["😀", "a😀😀", "é"]},
 };
 
 const corners = [..."aSt1'. \n\r\tſK", "'s", "'LL", "'re", "  ", "    ", "\r\n", "▁", "Ġ", "<0x0A>", "é", "e\u0301", "\u0301", "川", "１", "²", "½", "\u00a0",
@@ -190,7 +207,7 @@ const hex = (text) => Buffer.from(text).toString("hex");
 
 async function main(file, n) {
     const lines = [];
-    for (const [name, parts] of Object.entries(kinds)) {
+    for (const [name, {texts: own = [], ...parts}] of Object.entries(kinds)) {
         const {vocab} = parts.model, known = Array.isArray(vocab) ? vocab.map((piece) => piece[0]) : Object.keys(vocab);
         let next = known.length; /* the library gives ids so, whatever stands there */
         for (const token of parts.added_tokens)
@@ -203,6 +220,7 @@ async function main(file, n) {
         lines.push(`# ${name}`, `tokenizer ${json}`);
         const texts = ["", " ", "  ", "a", " a", TEXT, names.join(" the "), names.join(""), names.map((name) => `\t ${name}\n `).join("a"), "t1'St1S'a aaaa aaStt1.  't1 t1'a", corners.join("")];
         while (texts.length < 11 + n) texts.push(randomText(names));
+        texts.push(...own);
         for (const [i, text] of texts.entries()) {
             const ends = i % 2, ids = (await tokenizer.encode(text, null, {addSpecialTokens: !!ends})).getIds();
             lines.push(`encode ${ends + 2} ${hex(text)} : ${ids.join(" ")}`);
