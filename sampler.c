@@ -227,6 +227,16 @@ static void cool(const Sampler *sampler, Kept *kept) {
     kept->weighed = false;
 }
 
+/* At temperature 0 no filter decides anything, for each one keeps the likeliest; only penalties that are still to come do. */
+static bool is_decided(const SamplerOptions *options, uint64_t order) {
+    bool cools = false, pays = false;
+    for (; order; order >>= 4) {
+        cools |= (order & 15) == STEP_TEMPERATURE;
+        pays |= (order & 15) == STEP_PENALTIES && is_on(options, STEP_PENALTIES);
+    }
+    return options->temperature == 0 && cools && !pays;
+}
+
 typedef void Step(const Sampler *sampler, Kept *kept);
 
 static Step *const steps[] = {
@@ -239,7 +249,10 @@ Candidates sampler_candidates(Sampler *sampler, const float *logits) {
     Kept kept = {.items = sampler->candidates, .n = sampler->n_vocab, .mass = 1};
     for (size_t i = 0; i < kept.n; i++) kept.items[i] = (Candidate){.logit = logits[i], .id = (int32_t)i};
     for (; order && kept.n > 1; order >>= 4)
-        if (is_on(&sampler->options, (SamplerStep)(order & 15))) steps[order & 15](sampler, &kept);
+        if (is_decided(&sampler->options, order))
+            keep_likeliest(&kept);
+        else if (is_on(&sampler->options, (SamplerStep)(order & 15)))
+            steps[order & 15](sampler, &kept);
     weigh(&kept);
     return (Candidates){kept.items, kept.n, kept.mass};
 }

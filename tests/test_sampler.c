@@ -317,7 +317,10 @@ static void test_penalties_forget_what_left_the_window(void) {
     static const int32_t next[] = {0, 1, 1, 1, 0, 1, 1, 1, 0, 0};
     for (size_t n = 0; n < sizeof next / sizeof *next; n++)
         CHECK(draw_once(&options, logits, 3, recent, n) == next[n], "after %zu tokens", n);
-    options.penalty_window = 0;
+    options.top_k = 1, options.order = STEP_TOP_K | STEP_PENALTIES << 4 | STEP_TEMPERATURE << 8;
+    CHECK(draw_once(&options, logits, 3, recent, 1) == 0,
+          "top-k before penalties leaves them nothing to choose");
+    options.top_k = 0, options.order = 0, options.penalty_window = 0;
     CHECK(draw_once(&options, logits, 3, recent, 1) == 0, "no window");
 }
 
