@@ -168,6 +168,10 @@ for frames in (frames for name, frames in vars(tasks).items() if name.endswith("
 for word in set(kept(WORDS, True)) - set(NUMBERS):
     assert not re.search(rf"\b{word}\b", text), word
 writer = tasks.Writer(1, False)
+lists = [re.fullmatch(r"\(list: (.*)\) \(list: (.*)\)", writer.sentence("copying")) for _ in range(20000)]
+assert all(pair[1] == pair[2] for pair in lists if pair)
+copied = {word for pair in lists if pair for word in re.findall(r"[a-z]{4,}", pair[1])}
+assert len(copied) > 1000 and not copied & (set(kept(WORDS, True)) - set(NUMBERS)), len(copied)
 said = "\n".join(writer.sentence("sum") for _ in range(5000)).lower()
 digits = re.sub(r"\b(?:%s)\b" % "|".join(NUMBERS), lambda number: str(NUMBERS.index(number[0])), said)
 sums = {(int(a), int(b)): int(c) for a, b, c in re.findall(r"(?<!\+ )\b(\d) \+ (\d) = (\d+)(?! \+)", digits)}

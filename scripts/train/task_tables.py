@@ -201,7 +201,7 @@ GRAMMAR = {
                       "four apples, five eggs, six candles, ten stamps, many flowers, all the letters, both keys, "
                       "half of the bread, the rest of the money"),
     # Who
-    "person": ["{name}", "{Syllable}{syllable}", "the {being}", "{title} {surname}"],
+    "person": ["{name}", "{Word}", "{Word}", "{Syllable}{syllable}", "the {being}", "{title} {surname}"],
     "syllable": kept(SYLLABLES, False), "Syllable": [syllable.capitalize() for syllable in kept(SYLLABLES, False)],
     "title": "Mr Mrs Miss Doctor Captain".split(),
     "surname": "Brown Smith Taylor Walker Cooper Turner Baker Hill Moore Parker Wright Bennett Collins Foster Hughes "
@@ -680,16 +680,6 @@ PRONOUN_KINDS = weighted("""
     """)
 
 GRAMMAR.update({
-    "word": [word for word in kept(WORDS, False) if word not in NUMBERS] +
-            "apple arm baby bed bell board body boat bone boot box branch brick brush bucket butter cake camp card "
-            "cart cat chain chair cheese circle cloud coat copper cow cup day desk dish door dress drop dust ear egg "
-            "engine eye face feather field finger flag floor flower foot fork frame garden gate goat grass hair "
-            "hammer hand hat head hill honey horn house ice island jewel key king knee knot lamp leaf leg letter "
-            "lion lock map match moon mouth nail neck needle nest net night nut page pen pepper pig pin plant plate "
-            "pocket pot potato queen rail river road roof root rope sail sand sea seed sheep shelf ship shoe sky "
-            "soap sock song soup spoon star steam sugar sun table tail thread thumb ticket tooth town train tree "
-            "wall watch wave wheel whistle wing wolf worm yard run walk jump sleep eat drink swim fly write open "
-            "close push pull give take old new big small long short hot cold fast slow good bad high low".split(),
     "invented": ["{Syllable}{syllable}", "{Syllable}{syllable}", "{syllable}{syllable}"],
     "digits": [str(x) for x in range(100)],
     "letter": list("bcdefghijklmnopqrstuvwxyz"),
