@@ -322,6 +322,26 @@ assert result["bits_per_byte"] == whole["bits_per_byte"] and result["config"]["s
 END
 }
 
+# The logits times the factor, for the engine as in the table; and it is drawn from them as before.
+calibrated() {
+    "$python" "$scripts/train/calibrate.py" sampled.gguf data --factor 0.8 -o calm.gguf &&
+        "$RUN" calm.gguf --info | grep -x "sampling     temp 0.48 (file), top-k 30 (file), top-p 0.9 (file), \
+min-p 0.0910282 (file), repeat-penalty 1.25 (file), repeat-last-n 48 (file)" &&
+        for model in sampled calm; do
+            "$RUN" "$model.gguf" -p "the old mill by" -n 0 --logits "$model.npy" >said &&
+                "$python" "$scripts/train/calibrate.py" "$model.gguf" data >"$model.table" || return 1
+        done && cat calm.table && "$python" - <<'END'
+import numpy as np
+before, after = (np.load(f"{name}.npy") for name in ("sampled", "calm"))
+assert abs(after - 0.8 * before).max() < 1e-5 * abs(before).max() and abs(before).max() > 0.1
+tables = [[line.split() for line in open(f"{name}.table")] for name in ("sampled", "calm")]
+assert [row[0] for row in tables[0]] == ["factor", "wiki-val", "wiki-val", "books-val", "books-val"]
+by_factor, one = tables[0][0].index("0.80"), tables[1][0].index("1.00")
+for row, calm in zip(tables[0][1:], tables[1][1:]):
+    assert abs(float(row[by_factor]) - float(calm[one])) < 2e-4 and row[by_factor] != row[one], (row, calm)
+END
+}
+
 extracted() {
     "$python" "$scripts/train/tokenizer.py" extract F32.gguf -o extracted.json && cmp data/tokenizer.json extracted.json
 }
@@ -354,6 +374,7 @@ for dtype in F32 Q8_0; do # export.py has the tolerances: 1e-4 for the logits an
         --documents 3 --verify "$RUN" data/books-val.bin --score "$STUDY" data/wiki-val.bin
 done
 check "export of sampling" export_of_sampling
+check "calibration" calibrated
 check "training from the export" train_from
 check "not of another shape" refused_from 'gpt2.attention.head_count is 2; .* has 4$' data F32.gguf --n-head 4
 check "corpus in other tokens" corpus other 260
