@@ -324,7 +324,7 @@ END
 
 # The logits times the factor, for the engine as in the table; and it is drawn from them as before.
 calibrated() {
-    "$python" "$scripts/train/calibrate.py" sampled.gguf data --factor 0.8 -o calm.gguf &&
+    "$python" "$scripts/train/calibrate.py" sampled.gguf --factor 0.8 -o calm.gguf &&
         "$RUN" calm.gguf --info | grep -x "sampling     temp 0.48 (file), top-k 30 (file), top-p 0.9 (file), \
 min-p 0.0910282 (file), repeat-penalty 1.25 (file), repeat-last-n 48 (file)" &&
         for model in sampled calm; do

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes a model as sure as it is right (Guo et al. 2017): all logits times a factor, which costs nothing.
 
-    scripts/train/calibrate.py weights/model.gguf data                     # bits per byte of held-out text by factor
-    scripts/train/calibrate.py weights/model.gguf data --factor 0.9 -o calibrated.gguf
+    scripts/train/calibrate.py weights/model.gguf data                                # bits per byte of held-out text by factor
+    scripts/train/calibrate.py weights/model.gguf --factor 0.9 -o calibrated.gguf   # the model with that factor
 
 A model that has read the same text many times is too sure of itself elsewhere. The table has a row for every other
 window of each held-out text of corpus.py, and one for the windows between: a factor that is good for both rows is not
@@ -68,17 +68,19 @@ def write_calibrated(path, factor, output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="a GPT-2 in GGUF, as export.py writes it")
-    parser.add_argument("data", type=pathlib.Path, help="folder that corpus.py wrote")
+    parser.add_argument("data", type=pathlib.Path, nargs="?", help="folder that corpus.py wrote, for the table")
     parser.add_argument("-n", type=int, default=48, help="windows of each held-out text (48)")
-    parser.add_argument("--factor", type=float, help="write the model with this factor in place of the table")
+    parser.add_argument("--factor", type=float, help="write the model with this factor")
     parser.add_argument("-o", "--output", help="that file")
     args = parser.parse_args()
-    if (args.factor is None) != (args.output is None) or args.factor is not None and not 0 < args.factor < math.inf:
-        parser.error("--factor, above 0, and -o go together")
-    if args.factor:
+    if (args.factor is None) != (args.output is None) or (args.factor is None) == (args.data is None):
+        parser.error("either a folder, or --factor and -o")
+    if args.data:
+        print_table(args.model, args.data, args.n)
+    elif 0 < args.factor < math.inf:
         write_calibrated(args.model, args.factor, args.output)
     else:
-        print_table(args.model, args.data, args.n)
+        parser.error("--factor is a number above 0")
 
 
 if __name__ == "__main__":
