@@ -2,13 +2,14 @@
 # Ctrl-C at an allocation (tests/faults.c raises it): whatever the program was at, it says nothing on stderr, leaves nothing
 # half written, and ends with 130, unless all was done: a view's file is there if and only if the view ends with 0. Before
 # it listens, the signal ends it, which is 130 to a shell as well. The short form takes every seventh allocation, the long
-# one (ATTN_LONG_TESTS=1) each.
+# one (ATTN_LONG_TESTS=1) each, or under a sanitizer every fourth.
 faulty=${FAULTY:-build/tests/faulty_}
 gpt2=tests/data/reference/gpt2-f32.gguf
 program=$faulty name=study # of program.sh
 . tests/program.sh
 step=7
 [ -z "$ATTN_LONG_TESTS" ] || step=1
+case $step$CFLAGS in 1*-fsanitize=*) step=4 ;; esac # what a signal breaks, they show in a quarter
 printf 'The Eiffel' >"$tmp/prompt"
 printf 'In Paris !' >"$tmp/other"
 
