@@ -211,7 +211,8 @@ static bool read_envelope(const Json *json, const Json *body, Error *error) {
     if (!body || body->kind != JSON_OBJECT) return error_set(error, "the request has no body");
     for (size_t i = 0; i < json->n; i++)
         if (!is_one_of(json_key(json, i), members) && !asks_nothing(json_key(json, i), json_item(json, i)))
-            return error_set(error, "\"%.*s\" stands beside the body, where it is not read: put it there",
+            return error_set(error,
+                             "\"%.*s\" stands beside the body, where nobody reads it; put it into the body",
                              string_shown(json_key(json, i)), json_key(json, i).data);
     if (method && !json_equals(method, "POST")) return bad_value("method", "POST", error);
     if (url && !is_one_of(json_string(url), urls))

@@ -154,7 +154,7 @@ has no chat template (tokenizer.chat_template); give one"}|{"messages": [{"role"
 "message": "the request has no body"}|{"custom_id": "a"}
 "message": "the request has no body"}|{"custom_id": "a", "body": [1]}
 "message": "\"url\" must be /v1/completions or /v1/chat/completions"}|{"custom_id": "a", "url": "/v1/embeddings", "body": {"prompt": "a"}}
-"message": "\"temperature\" stands beside the body, where it is not read: put it there"}|{"custom_id": "a", "temperature": 0, "body": {"prompt": "a"}}
+"message": "\"temperature\" stands beside the body, where nobody reads it; put it into the body"}|{"custom_id": "a", "temperature": 0, "body": {"prompt": "a"}}
 "message": "\"id\" stands beside the body|{"id": 1, "body": {"prompt": "a"}}
 "message": "\"method\" must be POST"}|{"custom_id": "a", "method": "GET", "body": {"prompt": "a"}}
 "message": "\"custom_id\" is not done here"}|{"custom_id": "a", "body": {"prompt": "a", "custom_id": "b"}}
