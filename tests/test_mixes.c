@@ -330,7 +330,7 @@ static void test_single(void) {
 
 /* Names without a number of a layer come first: the first two of the role get more bits. */
 static void test_without_a_layer(void) {
-    static unsigned char file[1 << 14];
+    static unsigned char file[1 << 15];
     static const struct {
         const char *name;
         DType type;
