@@ -42,7 +42,8 @@ static float *rows_of(const Checkpoint *file, const char *name, size_t first, si
     return rows;
 }
 
-/* Rows [at, at + n) of a weight are those of a tensor from row `first` on, asked for in pieces. */
+/* Rows [at, at + n) of a weight are those of a tensor from row `first` on, asked for in pieces; a row of a tensor may be some of
+   the weight's (a bias of all heads). */
 static void check_rows(const char *path, AttnWeight weight, const char *name, size_t at, size_t first,
                        size_t n) {
     AttnError error = {""};
@@ -52,9 +53,11 @@ static void check_rows(const char *path, AttnWeight weight, const char *name, si
     Checkpoint *file = checkpoint_open(path, &inner);
     size_t layer = attn_model_shape(model).n_layer > 1 && strncmp(name, "blk.1.", 6) == 0;
     bool ok = attn_weight(model, weight, layer, 0, 0, NULL, &shape, &error);
-    CHECK(ok && shape.n_cols == checkpoint_find(file, name)->dims[0] && shape.n_rows >= at + n,
+    size_t n_cols = checkpoint_find(file, name)->dims[0], per = shape.n_cols ? n_cols / shape.n_cols : 0;
+    CHECK(ok && per > 0 && shape.n_cols * per == n_cols && shape.n_rows >= (at + n) * per,
           "%s of %s: [%zu][%zu], %s", name, path, shape.n_rows, shape.n_cols, error.message);
-    float *wanted = rows_of(file, name, first, n), *got = calloc(n, shape.n_cols * sizeof *got);
+    float *wanted = rows_of(file, name, first, n), *got = calloc(n, n_cols * sizeof *got);
+    at *= per, n *= per;
     for (size_t row = 0, m; row < n; row += m) {
         m = n - row < 7 ? n - row : 7;
         CHECK(attn_weight(model, weight, layer, at + row, m, got + row * shape.n_cols, NULL, &error), "%s",
@@ -93,6 +96,29 @@ static void test_weights_are_the_file_s(void) {
     check_rows(MODELS "qwen35.gguf", ATTN_DELTA_ALPHA, "blk.0.ssm_alpha.weight", 0, 0, 4);
     check_rows(MODELS "qwen35.gguf", ATTN_DELTA_A, "blk.0.ssm_a", 0, 0, 1);
     check_rows(MODELS "qwen35.gguf", ATTN_DELTA_OUT, "blk.0.ssm_out.weight", 0, 0, 16);
+    check_rows(MODELS "gpt2-f16.gguf", ATTN_W_V, "blk.1.attn_qkv.weight", 0, 144, 72);
+    check_rows(MODELS "gpt2-q4_0.gguf", ATTN_W_O, "blk.1.attn_output.weight", 0, 0, 40);
+    check_rows(MODELS "gpt2-f32.gguf", ATTN_B_O, "blk.1.attn_output.bias", 0, 0, 1);
+    check_rows(MODELS "gpt2-f32.gguf", ATTN_LN2_W, "blk.1.ffn_norm.weight", 0, 0, 1);
+    check_rows(MODELS "gpt2-f32.gguf", ATTN_LN2_B, "blk.1.ffn_norm.bias", 0, 0, 1);
+    check_rows(MODELS "gpt2-f32.gguf", ATTN_B_IN, "blk.1.ffn_up.bias", 0, 0, 1);
+    check_rows(MODELS "gpt2-f32.gguf", ATTN_B_OUT, "blk.1.ffn_down.bias", 0, 0, 1);
+    check_rows(MODELS "gpt2-f32.gguf", ATTN_LN_FINAL_W, "output_norm.weight", 0, 0, 1);
+    check_rows(MODELS "gpt2-f32.gguf", ATTN_LN_FINAL_B, "output_norm.bias", 0, 0, 1);
+    check_rows(MODELS "qwen2.gguf", ATTN_B_Q, "blk.1.attn_q.bias", 0, 0, 1);
+    check_rows(MODELS "qwen2.gguf", ATTN_B_K, "blk.1.attn_k.bias", 0, 0, 1);
+    check_rows(MODELS "qwen2.gguf", ATTN_B_V, "blk.1.attn_v.bias", 0, 0, 1);
+    check_rows(MODELS "qwen3moe.gguf", ATTN_K_NORM_W, "blk.1.attn_k_norm.weight", 0, 0, 1);
+    check_rows(MODELS "gemma2.gguf", ATTN_LN1_POST_W, "blk.1.post_attention_norm.weight", 0, 0, 1);
+    check_rows(MODELS "gemma2.gguf", ATTN_LN2_POST_W, "blk.1.post_ffw_norm.weight", 0, 0, 1);
+    check_rows(MODELS "bloom.gguf", ATTN_EMBED_LN_W, "token_embd_norm.weight", 0, 0, 1);
+    check_rows(MODELS "bloom.gguf", ATTN_EMBED_LN_B, "token_embd_norm.bias", 0, 0, 1);
+    check_rows(MODELS "phi2.gguf", ATTN_B_U, "output.bias", 0, 0, 1);
+    check_rows(MODELS "gpt-oss.gguf", ATTN_B_ROUTER, "blk.1.ffn_gate_inp.bias", 0, 0, 1);
+    check_rows(MODELS "qwen35.gguf", ATTN_DELTA_BETA, "blk.0.ssm_beta.weight", 0, 0, 4);
+    check_rows(MODELS "qwen35.gguf", ATTN_DELTA_DT_BIAS, "blk.0.ssm_dt.bias", 0, 0, 1);
+    check_rows(MODELS "qwen35.gguf", ATTN_DELTA_NORM, "blk.0.ssm_norm.weight", 0, 0, 1);
+    check_rows(MODELS "qwen35.gguf", ATTN_DELTA_Z, "blk.0.attn_gate.weight", 0, 0, 16);
     check_rows(MODELS "llama-f32-rope.gguf", ATTN_ROPE_FREQS, "rope_freqs.weight", 0, 0, 1);
     check_rows(MODELS "phi3-long.gguf", ATTN_ROPE_LONG, "rope_factors_long.weight", 0, 0, 1);
 }
