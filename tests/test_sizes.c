@@ -39,7 +39,7 @@ static int run(char **argv, const char *input) {
         int error = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         if (in < 0 || out < 0 || error < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(error, 2) < 0)
             _exit(126);
-        alarm(60);
+        alarm(300);
         execv(argv[0], argv);
         _exit(127);
     }

@@ -316,7 +316,7 @@ static void test_modes(void) {
         }
         at = await("\033[?2004l", at);
         int status;
-        alarm(20); /* ends this test where the program does not end */
+        alarm(300); /* ends this test where the program does not end */
         CHECK(waitpid(pid, &status, 0) == pid, "no end");
         alarm(0);
         CHECK(ends[i].status ? WIFSIGNALED(status) && WTERMSIG(status) == ends[i].status : status == 0,
