@@ -203,7 +203,7 @@ static bool read_body(Request *request, const Json *body, Error *error) {
     return true;
 }
 
-/* What stands around the body in a line of OpenAI's, whose own format has these four members and no other. */
+/* A line of OpenAI's has these four members around and with the body, and no other. */
 static bool read_envelope(const Json *json, const Json *body, Error *error) {
     static const char *const members[] = {"custom_id", "method", "url", "body", NULL};
     static const char *const urls[] = {"/v1/completions", "/v1/chat/completions", NULL};

@@ -7,7 +7,7 @@
  *   readers   in each layer its heads' queries, the kv heads' keys and values, the heads' gates where they have some (Qwen3.5),
  *             and its MLP; then the final norm
  *
- * What keeps a state in the place of a layer's heads is one sender and one reader, as an MLP is.
+ * A state in the place of a layer's heads is one sender and one reader, as an MLP is.
  *
  * The senders that a reader reads are the first so many of all. A head's share of attention's bias is the same as that of
  * any other, and so no part of a difference.

@@ -62,7 +62,7 @@ static void cut(float *x, size_t n, float limit) {
     for (size_t i = 0; limit != 0 && i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
 }
 
-/* What a reader's numbers are made by, and where they go: `to` [chunk][n_heads][d_head]. */
+/* A matrix makes a reader's numbers, which go to `to` [chunk][n_heads][d_head]. */
 typedef struct Projection {
     const Linear *linear;
     size_t first; /* of its rows */

@@ -199,7 +199,7 @@ has grep -q '^run: stdin: line 3 has no end within' "$tmp/err"
 has [ "$(wc -l <"$tmp/endless")" -eq 3 ]
 has grep -q '^{"id": "first", "text": ' "$tmp/endless"
 
-# What says nothing changes nothing; lines of spaces are none; a text may go on until it ends, or to the context's end.
+# Members that say nothing change nothing; lines of spaces are none; a text may go on until it ends, or to the context's end.
 cat >"$tmp/nothing" <<'END'
 {"id": 1, "prompt": "A cat", "temperature": 0, "max_tokens": 4, "seed": null, "top_k": null, "messages": null, "n": 1, "best_of": 1, "tools": []}
  	

@@ -194,7 +194,7 @@ static void test_too_wide(void) {
     }
 }
 
-/* What a file asks for and is not done: all steps of its order, and of its keys those that have room. */
+/* A note names what a file asks for and is not done: all steps of its order, and of its keys those that have room. */
 static void test_not_done(void) {
     SamplingFields fields = {.n_passed_over = 1, .passed_over = {"xtc"}, .n_not_done = MAX_NOT_DONE + 3};
     char expected[64 + 5 * MAX_NOT_DONE];

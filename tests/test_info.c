@@ -75,7 +75,7 @@ static void test_runs(void) {
                   "all                      164             656\n");
 }
 
-/* What only some families have; scripts/expect/reference.py says how their files are made. */
+/* Only some families have these; scripts/expect/reference.py says how their files are made. */
 static void test_families(void) {
     static const struct {
         const char *name, *lines;

@@ -665,7 +665,7 @@ static void test_named(void) {
     drop("part");
     drop("q");
     drop("model.safetensors.index.json");
-    /* What a folder has in the place of weights decides what is said. */
+    /* A folder without weights is refused by what it has in their place. */
     put_text("other.pt", "x");
     refuse("has weights, but not where they are looked for");
     put_text("tokenizer.json", "{}");

@@ -320,12 +320,12 @@ static void test_penalties_forget_what_left_the_window(void) {
     options.top_k = 1, options.order = STEP_TOP_K | STEP_PENALTIES << 4 | STEP_TEMPERATURE << 8;
     CHECK(draw_once(&options, logits, 3, recent, 1) == 0,
           "top-k before penalties leaves them nothing to choose");
-    options.top_k = 0, options.order = STEP_PENALTIES;
+    options.top_k = 2, options.order = STEP_TOP_K;
     Sampler *sampler = sampler_new(&options, 3, NULL);
     CHECK(sampler && sampler_candidates(sampler, logits).n == 3,
           "an order without temperature draws from all");
     sampler_free(sampler);
-    options.order = 0, options.penalty_window = 0;
+    options.top_k = 0, options.order = 0, options.penalty_window = 0;
     CHECK(draw_once(&options, logits, 3, recent, 1) == 0, "no window");
 }
 

@@ -336,7 +336,7 @@ static void test_order_of_lists(void) {
     free(got);
 }
 
-/* What no template of Python's could hold: bytes that are no UTF-8 stay as they are, a lone surrogate becomes U+FFFD, NUL is text. */
+/* No template of Python's could hold these: bytes that are no UTF-8 stay as they are, a lone surrogate becomes U+FFFD, NUL is text. */
 static void test_odd_bytes(void) {
     static const char source[] = "\0\xff{{ '\xff\\ud800'|tojson(ensure_ascii=true) }}{{ ['\xe2\x82'] }}"
                                  "{{ '\x80\x80\x80\x80\x80 '.strip() }}",

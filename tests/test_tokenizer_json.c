@@ -345,7 +345,7 @@ static void test_added_keys(void) {
     }
 }
 
-/* What GGUF's keys can say of merges, and of what a pipeline makes of text: scores, or why there are none. */
+/* GGUF's keys tell of merges, and of what a pipeline makes of text, by scores, or it is said why there are none. */
 static void test_kept(void) {
 #define MERGES(merges)                                                                                                                        \
     "{'model': {'type': 'BPE', 'vocab': {'a': 0, 'b': 1, 'c': 2, 'd': 3, '▁': 4, 'ab': 5, 'bc': 6, 'abc': 7, 'ad': 8, 'ac': 9, 'dd': 10}, " \
