@@ -319,7 +319,7 @@ SHARED(string_escape) {
     return cut(r, start);
 }
 
-/* ---- What a text is made of ---- */
+/* ---- The bytes of a text, and where they came from ---- */
 
 /* Whether there are characters, and each has one of the two properties that \\p{…} names, or is white space. */
 static Any all_are(Render *r, Any self, const char *one, const char *other) {

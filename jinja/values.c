@@ -273,7 +273,7 @@ Any value_from_json(Render *r, const Json *json, bool own) {
     return value;
 }
 
-/* ---- What all kinds have ---- */
+/* ---- All kinds ---- */
 
 const char *value_type(Any v) {
     static const char *const names[] = {[VALUE_ABSENT] = "nothing", [VALUE_UNDEFINED] = "undefined",

@@ -100,8 +100,8 @@ static bool make_room(Rollout *rollout, Arena *arena, Error *error) {
     if (rollout->wants_flow && n_layers > MAX_FLOW_EDGES / n / n)
         return error_set(
             error,
-            "--flow goes through %d pairs of tokens in all layers; %zu layers of %zu tokens have "
-            "more: take a shorter text, or an earlier --query",
+            "the flow goes through %d pairs of tokens in all layers; %zu layers of %zu tokens have "
+            "more: take a shorter text, or an earlier query",
             MAX_FLOW_EDGES, n_layers, n);
     rollout->row = arena_new(arena, n, sizeof(double));
     rollout->uniform = arena_new(arena, n, sizeof(double));
@@ -137,7 +137,7 @@ bool rollout_measure(Rollout *rollout, Arena *arena, Error *error) {
     if (ok && rollout->is_cut)
         ok = error_set(error,
                        "%zu tokens are too many to go through the layers of this model at once; take a "
-                       "shorter text, or an earlier --query",
+                       "shorter text, or an earlier query",
                        rollout->n);
     if (!ok) return false;
     memcpy(rollout->row, rollout->mixed + rollout->query * rollout->n, rollout->n * sizeof(double));

@@ -91,7 +91,7 @@ static void route(void *user, const HttpRequest *request, Answer *answer) {
         *answer = (Answer){200, "text/html", page_policy, serve->page, serve->n_page};
 }
 
-/* ---- What is asked ---- */
+/* ---- Requests ---- */
 
 /*
  * The words of {"argv": [...]}, each ended by a NUL, in one piece of memory: the caller frees it. NULL with an error.

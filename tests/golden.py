@@ -92,7 +92,7 @@ def commands():
 
 
 def answer(command, folder):
-    """What a command printed and wrote, with what is measured and the paths of the folder left out."""
+    """The output and files of a command, with what is measured and the paths of the folder left out."""
     out = str(pathlib.Path(folder, hashlib.sha1(command.encode()).hexdigest()[:12]))
     done = subprocess.run(command.replace("{out}", out), shell=True, cwd=ROOT, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)

@@ -82,7 +82,7 @@ check "the library prints or exits" "$(echo "$sources" |
 # People who link the library meet its messages, and have no options to give.
 options=$(sed -n 's/^ *{"\(--[a-z-]*\)".*/\1/p' cli/*.[ch] views/*.c quantize.c | sort -u | paste -sd'|')
 check "a message of the library names a program or its option" "$(echo "$sources" |
-    grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|batch|wasm|measures|packing)/' |
+    grep -vE '^(run|study|quantize)\.c$|^(views|page|cli|batch|wasm)/' |
     xargs grep -nE "\"[^\"]*(\./(run|study|quantize)|($options)[^a-z-])" | grep -v llama-quantize)"
 
 # Lanes are those of the flags that a set is compiled with. Without any, x86-64 has none: that a header chose them itself

@@ -2,7 +2,7 @@
  * docs/JSON.md is a contract: every key that a program prints with --json stands there, and every key there is printed.
  * Each view is run with options that make all of its keys appear; a key is its path, "top[].rank".
  *
- * What the same commands print for people is held against their JSON: every number of a line must be in the object, as it
+ * The text that the same commands print for people is held against their JSON: every number of a line must be in the object, as it
  * is or in another unit, and rounded as it is printed; and of an array that is printed as a table, every row must have its
  * line, with all numbers of the line in that row.
  */

@@ -241,7 +241,7 @@ static Rendered render(const Template *template, const TextBuffer *texts, size_t
     return made;
 }
 
-/* ---- What must be ---- */
+/* ---- Expectations ---- */
 
 static bool all_own(const char *marks, size_t n) { return !memchr(marks, 1, n); }
 

@@ -178,7 +178,7 @@ static Reply sent(const Server *server, const char *request, bool *closed) {
     return reply;
 }
 
-/* ---- What is answered ---- */
+/* ---- Answers ---- */
 
 static void test_page(void) {
     static const char *const fields[] = {"\r\nContent-Type: text/html; charset=utf-8\r\n",
@@ -667,7 +667,7 @@ static void test_file(void) {
     stop(&server);
 }
 
-/* ---- What fails ---- */
+/* ---- Failures ---- */
 
 /*
  * A server of which a call of the system fails (tests/faults.c): it ends with 1 and one line, or costs one answer at most.

@@ -18,7 +18,7 @@ static uint64_t random_state = 88172645463325252;
 
 static size_t below(size_t n) { return random_draw(&random_state) % n; }
 
-/* ---- What is seen ---- */
+/* ---- Probed sites ---- */
 
 enum { MAX_SAMPLED = 1 << 12 };
 

@@ -44,7 +44,7 @@ static struct termios modes(void) {
 }
 static bool is_raw(void) { return !(modes().c_lflag & ICANON); }
 
-/* ---- What the model gets ---- */
+/* ---- The model's input ---- */
 
 /* Types into a chat, saves it, and compares what was said with the contents of that JSON. */
 static void check_said(const char *keys, const char *const *said) {

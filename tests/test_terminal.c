@@ -2,7 +2,7 @@
  * Strangers' words stay text. A model whose vocabulary, metadata and file name hold escape sequences, C1 controls and
  * direction marks goes through everything that the programs print, on a pseudo-terminal and into files: no terminal gets
  * a byte that it would obey but the programs' own colours, generated text in a file is exact, and JSON says what it says.
- * What is forbidden is written down here a second time, byte by byte, and shares nothing with base/utf8.c.
+ * The forbidden bytes are written down here a second time, byte by byte, and shares nothing with base/utf8.c.
  */
 #define _GNU_SOURCE /* posix_openpt, memmem */
 
@@ -221,7 +221,7 @@ static int spawn(Where where, const char *input, const char *const *words) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* ---- What is forbidden ---- */
+/* ---- Forbidden bytes ---- */
 
 /* The length of a sequence that is the program's own: a colour, or a line of progress that is written over. */
 static size_t own_sequence(const char *at) {

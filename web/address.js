@@ -24,7 +24,7 @@ const Address = (() => {
     return fields.toString();
   }
 
-  /* What an address asks for, as far as it makes sense; a link may come from anyone. */
+  /* The wishes of an address, as far as they make sense; a link may come from anyone. */
   function read(text) {
     const fields = new URLSearchParams(text);
     const values = {};
@@ -81,7 +81,7 @@ const Address = (() => {
     }, 250);
   }
 
-  /* What is no part of this model is left out. */
+  /* Names that are no part of this model are left out. */
   function fit() {
     const names = new Set(headNames());
     const heads = state.heads.filter((name) => names.has(name));

@@ -129,7 +129,7 @@
     drawFocus();
   }
 
-  /* Where a token stands in the canvas, px from its top. */
+  /* A token's place in the canvas, px from its top. */
   const lineOf = (token) => 4 - lines.scrollTop + (token + 0.5) * lineHeight();
 
   /* The lines of a head from a query to all keys, or to one. */

@@ -213,7 +213,7 @@ const share = (value) => Math.max(0, Math.min(1, value)).toFixed(3);
 const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const rgbOf = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 
-/* How much larger type is than it was designed: on a projector, or as the reader has set it. */
+/* Type is so many times as large as it was designed: on a projector, or as the reader has set it. */
 const typeScale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 
 /* Makes a canvas as large as `width` × `height` CSS pixels, sharp on any screen; returns its context. */
@@ -254,7 +254,7 @@ const tip = (() => {
   const GAP = 8; // px to what it is about
   let described = null;
 
-  /* Beside what it is about, which it never lies on: below, above, right or left, where there is room. */
+  /* The tip lies beside its element, never on it: below, above, right or left, where there is room. */
   const show = (about, children) => {
     box.replaceChildren(...children);
     box.hidden = false;
@@ -275,7 +275,7 @@ const tip = (() => {
   addEventListener('scroll', hide, { capture: true, passive: true });
   addEventListener('keydown', (event) => event.key === 'Escape' && hide());
   return {
-    /* About what lies within so many px of the pointer. */
+    /* The tip is about the pointer's place and `reach` px around it. */
     at: ({ clientX: x, clientY: y }, reach, ...children) => show({ left: x - reach, right: x + reach, top: y - reach, bottom: y + reach }, children),
     over: (element, ...children) => {
       hide();

@@ -10,7 +10,7 @@ const EXAMPLES = { // the words for each: 'example NAME' and 'see NAME'
   senses: 'The doctor looked at the mole on his',
   nonsense: 'blick wug toma, blick wug toma, blick wug',
 };
-/* What stands beside some of them to begin with: a word is another, and so is the answer. */
+/* Some of them begin with a second text beside them: a word is another, and so is the answer. */
 const CHANGED = {
   [EXAMPLES.name]: 'The king Zulgan rode out. Then king Zil',
   [EXAMPLES.giver]: 'When Mary and John went to the shop, Mary gave a book to',

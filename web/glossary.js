@@ -59,7 +59,7 @@ const GLOSSARY = {
     return first;
   }
 
-  /* What chooses when it is clicked is reached by its own control: the word there takes no focus. */
+  /* A label that chooses when it is clicked has a control of its own: the word in it takes no focus. */
   const isChoice = (node) => node.closest('label')?.querySelector('[type=radio], [type=checkbox]');
 
   function markText(node, known) {

@@ -87,7 +87,7 @@
     context.drawImage(thumb, ...box);
   }
 
-  /* As many layers side by side as there is room for. */
+  /* Layers stand side by side as far as there is room. */
   const columns = () => run.facts.n_head * Math.max(1, Math.min(run.facts.patterns.layers.length, Math.floor(grid.parentElement.clientWidth / (run.facts.n_head * THUMB_ROOM * typeScale()))));
 
   function placeThumbs() {
@@ -101,7 +101,7 @@
     paintSome();
   }
 
-  /* In the order of the layers, or from the largest score to the smallest. */
+  /* Heads stand in the order of the layers, or from the largest score to the smallest. */
   function arrange() {
     const key = sort.value;
     const table = tableOf();

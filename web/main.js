@@ -106,7 +106,7 @@
     touch('size');
   }).observe(document.documentElement);
 
-  /* What was computed before is shown at once; the engine comes when it is ready. */
+  /* Numbers that the page was made with are shown at once; the engine comes when it is ready. */
   const data = JSON.parse(byId('data').textContent || 'null');
   const asked = Address.read();
   if (data) {

@@ -180,7 +180,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     return parts;
   }
 
-  /* What is entered: what flows there for the chosen token, and its switch. */
+  /* The part that was entered: the flow through it for the chosen token, and its switch. */
   function drawFlow() {
     const { part } = state;
     const flow = byId('flow');

@@ -37,7 +37,7 @@ const Sampling = (() => {
     topP: () => state.topP ?? beginning().topP,
     topK: () => (state.plainSteps ? 0 : begins('top-k')),
     minP: () => (state.plainSteps ? 0 : begins('min-p')),
-    /* What the file asks for beyond temperature and top-p: [name, value] each; and whether the steps come in an order of its own. */
+    /* The file's wishes beyond temperature and top-p, as [name, value]; and whether it gives the steps an order of its own. */
     others: () => notOff([...FILTERS, ...PENALTIES]).map((name) => [name, begins(name)]),
     hasOrder,
     notDone: () => wishes()?.not_done ?? [],

@@ -76,7 +76,7 @@
     touch('patch');
   }
 
-  /* What a cell costs, and what a piece does besides, running both texts: rows of layers that are computed. */
+  /* Costs count rows of layers that are computed: those of a cell, and those of both texts, which every piece runs besides. */
   const costOf = ({ n, first }, layer, position) => (run.facts.n_layer - layer) * (n - Math.max(position, first));
   const costOfRuns = ({ n }) => 2 * n * run.facts.n_layer;
 
@@ -290,7 +290,7 @@
     }
   }
 
-  /* What was begun goes on with what is chosen instead. */
+  /* A grid that was begun goes on for the text and the parts that are chosen now. */
   function goOver() {
     if (!pair()?.fits || grids.size === 0) return;
     stop();

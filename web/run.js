@@ -4,7 +4,7 @@
  * exact; elsewhere from a level round(255·A).
  */
 
-/* Where the row of a query begins in a triangle whose row q has q + 1 entries. */
+/* The place where a query's row begins in a triangle whose row q has q + 1 entries. */
 const rowStart = (query) => (query * (query + 1)) / 2;
 
 /* Pieces of one kind of row, end to end: each holds the rows of the queries from `from` until `to`. */
@@ -13,7 +13,7 @@ class Pieces {
     this.list = [];
   }
 
-  /* What lies from `from` on is gone. */
+  /* Pieces end before `from`; those behind it go. */
   cut(from) {
     this.list = this.list.filter((piece) => piece.from < from).map((piece) => ({ ...piece, to: Math.min(piece.to, from) }));
   }
@@ -121,7 +121,7 @@ class Run {
     return typeof piece === 'string' ? { id, token: piece } : { id, ...piece };
   }
 
-  /* What the heads of some layers write at a position. */
+  /* Takes the answer of `explain`: the writing of some layers' heads at a position. */
   takeExplained({ query, heads }, layers) {
     const tokens = (flat) => Array.from({ length: flat.length / 2 }, (_, j) => ({ ...this.tokenOf(flat[2 * j]), effect: flat[2 * j + 1] }));
     heads.forEach((layer, i) => layer.forEach(({ output_norm: norm, raised, lowered }, head) => {
@@ -189,7 +189,7 @@ class Run {
     return Float64Array.from(this.triangle(name).subarray(start, start + query + 1), (byte) => byte / 255);
   }
 
-  /* What a head's learned sink takes of a query's row; only where hasScores. */
+  /* The share of a query's row that goes to a head's learned sink; only where hasScores. */
   learnedShare(name, query) {
     return this.facts.sinks ? Math.max(0, 1 - this.weightsAt(name, query).reduce((a, b) => a + b, 0)) : 0;
   }
@@ -330,7 +330,7 @@ const nameOfHead = (name) => {
   return label ? say(`label ${label}`) : '';
 };
 
-/* Behind the last earlier copy of a position's token: what it was followed by; null where there is none. */
+/* The position behind the last earlier copy of a position's token; null where there is none. */
 function afterCopy(query) {
   const copy = run.tokens.slice(0, query).findLastIndex((token) => token.id === run.tokens[query].id);
   return copy >= 0 && copy + 1 < query ? copy + 1 : null;

@@ -76,7 +76,7 @@
   }
 
   /*
-   * What the query says to each key, as bars that change from step to step: dot products, scaled, masked, shares of one;
+   * The query's answer to each key, as bars that change from step to step: dot products, scaled, masked, shares of one;
    * then the values, as thick as their shares, flow together.
    */
   function drawPicture() {
@@ -127,7 +127,7 @@
     byId('step-note').textContent = left > 0 ? say('lighter keys', left, others.toFixed(4)) : '';
   }
 
-  /* From the query to each key; in the last step also from each key to the sum, as strong as its share. */
+  /* Wires run from the query to each key; in the last step also from each key to the sum, as strong as its share. */
   function drawWires(picture, amounts, at) {
     const frame = picture.getBoundingClientRect();
     const asks = picture.querySelector('.asks b').getBoundingClientRect();

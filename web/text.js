@@ -13,7 +13,7 @@ const ARC_REACH = 6; // px beside an arc within which it is hit
 const ARC_POINTS = 48; // at which an arc is asked whether a weight lies on it
 const LONG = 48; // tokens; a longer text is set smaller
 
-/* Where the token of each position ends in the text, UTF-16 units; null if the tokens do not spell it letter for letter. */
+/* The end of each position's token in the text, UTF-16 units; null if the tokens do not spell it letter for letter. */
 function endsIn(text) {
   const joined = run.texts.join('');
   const lead = joined.startsWith(' ') && !text.startsWith(' ') ? 1 : 0; // SentencePiece puts a space in front
@@ -30,7 +30,7 @@ function positionAt(caret) {
   return at < 0 ? run.n - 1 : at;
 }
 
-/* Where the eye is after the numbers changed: with the caret while one types, else where it was, or still at the end. */
+/* The eye's place after the numbers changed: with the caret while one types, else where it was, or still at the end. */
 function placeAfter(wasAtEnd) {
   const editor = byId('editor');
   if (document.activeElement === editor && editor.value === followed) return positionAt(editor.selectionStart);
@@ -92,7 +92,7 @@ function placeAfter(wasAtEnd) {
     choose();
   }
 
-  /* By surprisal; with changes made, by what they did to it. */
+  /* Colours tell surprisal or, with changes made, how much they changed it. */
   function colour() {
     const changed = isChanged();
     spans.forEach((span, i) => {
@@ -208,7 +208,7 @@ function placeAfter(wasAtEnd) {
     return labels;
   }
 
-  /* What the arcs show, in words. */
+  /* The arcs, told in words. */
   function drawTelling() {
     const name = telling();
     if (!name) return;
@@ -223,7 +223,7 @@ function placeAfter(wasAtEnd) {
     byId('telling').replaceChildren(...[chip, known ? make('b', {}, ` ${known}`) : null, make('span', {}, ` ${where}`), auto].filter(Boolean));
   }
 
-  /* What is known of a token: as [name, text, key]. */
+  /* The facts of a token, as [name, text, key]. */
   function factsOf(i) {
     const known = shownRun().positions[i];
     const before = run.positions[i];

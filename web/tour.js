@@ -15,7 +15,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
   let settlesAt = 0;
 
   /*
-   * What the story is about, in whatever text and model: the last token, the head, what it looks at, the guess. Where the
+   * The story's parts, in whatever text and model: the last token, the head, the token it looks at, the guess. Where the
    * last token stood before, it is the head that looks at what followed there and matters most when it is switched off.
    */
   let story = null;
@@ -74,7 +74,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     ][step]();
   }
 
-  /* What each step shows, where it points, and what it speaks of: what the card must not lie on. */
+  /* Each step shows something, points somewhere, and speaks of something: the card must not lie on that. */
   const large = (shape) => (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, shape, off: {} });
   const answer = () => `#picture [data-key="${story.key}"]`;
   const headBox = () => `#boxes .box[data-part="${story.head}"]`;
@@ -100,7 +100,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     }));
   }
 
-  /* What is spoken of, as boxes in the document; of a list the first, and of what scrolls sideways what is in sight. */
+  /* The boxes in the document that a step speaks of: the first of a list, and the part in sight of one that scrolls sideways. */
   function boxesSeen() {
     const selectors = steps[state.tour].seen();
     card.dataset.seen = selectors.join(' ; '); // for who looks whether it does

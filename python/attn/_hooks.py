@@ -40,7 +40,7 @@ def select(hooks: Hooks, names: Names, but: Container[Site] = (Site.RESULT,)) ->
 
 class Cache(Mapping[str, Floats]):
     """
-    What passed in a run: hook names, HookedTransformer's, to arrays. It answers to TransformerBridge's names, too, and to a
+    The arrays that passed in a run, by hook names, HookedTransformer's. It answers to TransformerBridge's names, too, and to a
     site and layer, `cache["pattern", 3]`. Shapes are those of TransformerLens without the batch: [pos][head][d_head] of q, z …,
     [head][query][key] of the pattern and scores, [pos][d_model] of the residual stream. The arrays are the caller's own.
     """

@@ -51,8 +51,8 @@ def _arrays(value: Any) -> Any:
 
 def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], options: Dict[str, Any]) -> View:
     """
-    What `study VIEW MODEL` prints with --json, with arrays where there are numbers; of a page that is written, its file. The
-    text comes by stdin, so it may be long and begin with anything.
+    The object that `study VIEW MODEL` prints with --json, with arrays where there are numbers; of a page that is written, its
+    file. The text comes by stdin, so it may be long and begin with anything.
     """
     other = options.pop("other", None)
     file = options.get("output") if view == "view" else None

@@ -7,7 +7,7 @@
 
 A mutant is one change of one token or statement: an operator, a number (+1, -1, 0), a statement left out, two arguments
 swapped, a condition negated. Lines are drawn evenly from all lines that have something to change, so long files weigh more.
-What does not compile is not counted. What compiles to the same object code, at -O1 or at -O3,
+A mutant that does not compile is not counted. One that compiles to the same object code, at -O1 or at -O3,
 is equivalent by proof and not counted either. Sets of kernels that this CPU lacks are left out (`make emulated` tests them).
 
 Everything happens in copies of the working tree, build/mutate/, which stay there for the next time. gcov says once which
@@ -191,7 +191,7 @@ class Tree:
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
     def needs(self, test, build="build", programs=PROGRAMS):
-        """What must be built before a test can run."""
+        """The targets that must be built before a test can run."""
         binary = [] if test.endswith(".sh") else [f"{build}/tests/{test}"]
         if "FAULTY" in (self.path / "tests" / (test if test.endswith(".sh") else test + ".c")).read_text():
             programs = [*programs, *(f"tests/faulty_{program}" for program in PROGRAMS)]

@@ -266,7 +266,7 @@ static void write_file(const char *name, const unsigned char *bytes, size_t n) {
     close(file);
 }
 
-/* ---- What is asked ---- */
+/* ---- The call ---- */
 
 static char words[MAX_WORDS][WORD_BYTES];
 static char *arguments[MAX_WORDS + 8];
@@ -432,7 +432,7 @@ static void ask(const Call *call) {
         strcpy(data_set(), "/dev/null"); /* that has no end */
 }
 
-/* ---- What came of it ---- */
+/* ---- Its outcome ---- */
 
 typedef struct Outcome {
     int code;
