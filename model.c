@@ -297,52 +297,50 @@ static void advance(Session *session) {
     }
 }
 
-/* A pass of the texts that gather linked, of n tokens. entering: of a lone text, what enters the layer; or NULL. */
-static bool pass(Session *session, size_t layer, const float *entering, size_t n, Error *error) {
+/* The texts that gather linked enter a layer: as their tokens' embeddings or, of a lone text, as `entering`. */
+static void enter(Session *session, const float *entering) {
     const size_t d = session->model->config.d_model;
     float *resid = session->resid;
     for (Session *text = session; text; resid += text->n * d, text = text->next) {
         const int32_t *tokens = entering ? NULL : text->part->tokens + n_fed(text);
         if (entering)
-            memcpy(resid, entering + n_fed(text) * d, n * d * sizeof *resid);
+            memcpy(resid, entering + n_fed(text) * d, text->n * d * sizeof *resid);
         else
             embed(text, tokens, resid, session->normed); /* which is free until the first layer */
         forget_others(text, tokens, text->n);
     }
-    session->stopped = !forward(session, layer, n);
-    if (session->stopped) return error_set(error, "interrupted");
-    if (!make_logits(session, error)) return false;
-    advance(session);
-    return true;
 }
 
 /* Feeds parts from a layer on. resid [n][d_model] enters it, of a lone part; if NULL, the tokens' embeddings do. */
 static bool feed(const FeedPart *parts, size_t n_parts, size_t layer, const float *resid, Error *error) {
     Session *first;
     size_t n;
+    bool ok = true;
+    for (size_t i = 0; i < n_parts; i++)
+        if (!check_room(parts[i].session, parts[i].n, error) ||
+            (!resid && !check_tokens(parts[i].session, parts[i].tokens, parts[i].n, error)))
+            return false;
     for (size_t i = 0; i < n_parts; i++) {
         parts[i].session->part = &parts[i];
         parts[i].session->start = parts[i].session->position;
     }
-    while ((first = gather(parts, n_parts, &n))) {
-        if (pass(first, layer, resid, n, error)) continue;
-        for (size_t i = 0; i < n_parts; i++) go_back(parts[i].session, parts[i].session->start);
-        return false;
+    while (ok && (first = gather(parts, n_parts, &n))) {
+        enter(first, resid);
+        first->stopped = !forward(first, layer, n);
+        ok = first->stopped ? error_set(error, "interrupted") : make_logits(first, error);
+        if (ok) advance(first);
     }
-    return true;
+    for (size_t i = 0; !ok && i < n_parts; i++) go_back(parts[i].session, parts[i].session->start);
+    return ok;
 }
 
 bool session_feed_many(const FeedPart *parts, size_t n_parts, Error *error) {
-    for (size_t i = 0; i < n_parts; i++)
-        if (!check_room(parts[i].session, parts[i].n, error) ||
-            !check_tokens(parts[i].session, parts[i].tokens, parts[i].n, error))
-            return false;
     return feed(parts, n_parts, 0, NULL, error);
 }
 
 bool session_feed(Session *session, const int32_t *tokens, size_t n, float *logits, size_t n_logits,
                   Error *error) {
-    return session_feed_many(&(FeedPart){session, tokens, n, logits, n_logits < n ? n_logits : n}, 1, error);
+    return feed(&(FeedPart){session, tokens, n, logits, n_logits < n ? n_logits : n}, 1, 0, NULL, error);
 }
 
 bool session_takes_guesses(const Session *session) { return !session->states && !session->probe; }
@@ -350,7 +348,7 @@ bool session_takes_guesses(const Session *session) { return !session->states && 
 bool session_feed_guesses(Session *session, const int32_t *tokens, size_t n, float *logits, Error *error) {
     size_t start = session->position;
     session->stopped = false;
-    bool ok = session_feed(session, tokens, n, logits, n, error);
+    bool ok = feed(&(FeedPart){session, tokens, n, logits, n}, 1, 0, NULL, error);
     if (!ok && !session->stopped && n > 1) { /* perhaps for a guess alone: then nobody has fed one */
         ok = session_feed(session, tokens, 1, logits, 1, error);
         session->known = session->position;
@@ -395,6 +393,5 @@ bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logi
 
 bool session_resume(Session *session, size_t layer, const float *resid, size_t n, float *logits,
                     size_t n_logits, Error *error) {
-    const FeedPart part = {session, NULL, n, logits, n_logits < n ? n_logits : n};
-    return check_room(session, n, error) && feed(&part, 1, layer, resid, error);
+    return feed(&(FeedPart){session, NULL, n, logits, n_logits < n ? n_logits : n}, 1, layer, resid, error);
 }

@@ -183,11 +183,11 @@ class Tree:
         if shared.exists() and not (folder / "shared").is_symlink():
             (folder / "shared").symlink_to(shared)
 
-    def make(self, *targets, build="build", cflags=None):
+    def make(self, *targets, build="build", cflags=None, jobs=1):
         cc = "ccache gcc" if shutil.which("ccache") else "gcc"
         built = [f"{build}/{file[:-2]}.o" for file in self.lacking if file.endswith(".c")]
         old = [option for file in built if (self.path / file).exists() for option in ("-o", file)]
-        return subprocess.run(["make", "-s", "-j1", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS, *old,
+        return subprocess.run(["make", "-s", f"-j{jobs}", f"CC={cc}", f"BUILD={build}", f"RUN={build}/run", WARNINGS, *old,
                                f"CFLAGS={cflags or self.cflags}", *targets], cwd=self.path, capture_output=True, text=True)
 
     def needs(self, test, build="build", programs=PROGRAMS):
@@ -197,9 +197,9 @@ class Tree:
             programs = [*programs, *(f"tests/faulty_{program}" for program in PROGRAMS)]
         return [*(f"{build}/{program}" for program in programs), *binary]
 
-    def must_make(self, tests, build="build", cflags=None):
+    def must_make(self, tests, build="build", cflags=None, jobs=1):
         needed = dict.fromkeys(need for test in tests for need in self.needs(test, build))
-        made = self.make(f"{build}/tests/fresh", *needed, build=build, cflags=cflags)
+        made = self.make(f"{build}/tests/fresh", *needed, build=build, cflags=cflags, jobs=jobs)
         if made.returncode != 0:
             sys.exit(f"mutate.py: the tests are not built: {made.stderr[-2000:]}")
 
@@ -266,7 +266,7 @@ def reached(tree, test):
     return {file: sorted(numbers) for file, numbers in lines.items() if numbers}, seconds
 
 
-def learn(tree, tests, pool):
+def learn(tree, tests, pool, jobs):
     """{file: {line: tests}} and {test: seconds}; what is known of a test is kept until it or a source changes."""
     folder, reach, seconds = ROOT / "build" / "mutate" / "reach", {}, {}
     folder.mkdir(exist_ok=True)
@@ -283,7 +283,7 @@ def learn(tree, tests, pool):
             if found:
                 kept.write_text(json.dumps(dict(state=state.hexdigest(), reach=found[0], seconds=found[1])))
 
-    tree.must_make(tests, "build/reach", "-O1 --coverage")
+    tree.must_make(tests, "build/reach", "-O1 --coverage", jobs)
     list(pool.map(learn_one, tests))
     for test in tests:
         if (folder / f"{test}.json").exists():
@@ -419,7 +419,7 @@ def main():
     pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
     folders = [ROOT / "build" / "mutate" / f"{'sanitized' if options.sanitize else ''}{i}" for i in range(options.jobs)]
     trees = list(pool.map(lambda folder: prepare(folder, options, tests), folders))
-    state["reach"], state["seconds"] = learn(trees[0], tests, pool)
+    state["reach"], state["seconds"] = learn(trees[0], tests, pool, options.jobs)
     tests = [test for test in tests if test in state["seconds"]]
     state["programs"] = {test: [program for program in PROGRAMS
                                 if any(test in by for by in state["reach"].get(f"{program}.c", {}).values())] for test in tests}
