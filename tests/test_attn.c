@@ -449,6 +449,10 @@ static void test_parts(void) {
         parts[1] = good, parts[1].session = NULL;
         CHECK(!attn_feed_many(parts, N, &error) && strcmp(error.message, "part 1 has no session") == 0, "%s",
               error.message);
+        parts[1] = good, parts[1].tokens = &(int32_t){-1};
+        CHECK(!attn_feed_many(parts, N, &error) &&
+                  strstr(error.message, "token -1 is outside the vocabulary"),
+              "%s", error.message);
         AttnModel *other = attn_model_open(models[m], NULL, &error);
         AttnSession *stranger = attn_session_new(other, NULL, &error);
         parts[1] = good, parts[1].session = stranger;

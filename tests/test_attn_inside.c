@@ -109,6 +109,10 @@ static void test_weights_are_the_file_s(void) {
     check_rows(MODELS "qwen2.gguf", ATTN_B_K, "blk.1.attn_k.bias", 0, 0, 1);
     check_rows(MODELS "qwen2.gguf", ATTN_B_V, "blk.1.attn_v.bias", 0, 0, 1);
     check_rows(MODELS "qwen3moe.gguf", ATTN_K_NORM_W, "blk.1.attn_k_norm.weight", 0, 0, 1);
+    check_rows(MODELS "olmo2.gguf", ATTN_Q_NORM_W, "blk.1.attn_q_norm.weight", 0, 0,
+               1); /* of all heads, or of each */
+    check_rows(MODELS "command-r-plus.gguf", ATTN_K_NORM_W, "blk.1.attn_k_norm.weight", 0, 0, 2);
+    check_rows(MODELS "gpt-oss.gguf", ATTN_B_GATE, "blk.1.ffn_gate_exps.bias", 0, 0, 4);
     check_rows(MODELS "gemma2.gguf", ATTN_LN1_POST_W, "blk.1.post_attention_norm.weight", 0, 0, 1);
     check_rows(MODELS "gemma2.gguf", ATTN_LN2_POST_W, "blk.1.post_ffw_norm.weight", 0, 0, 1);
     check_rows(MODELS "bloom.gguf", ATTN_EMBED_LN_W, "token_embd_norm.weight", 0, 0, 1);
@@ -121,6 +125,31 @@ static void test_weights_are_the_file_s(void) {
     check_rows(MODELS "qwen35.gguf", ATTN_DELTA_Z, "blk.0.attn_gate.weight", 0, 0, 16);
     check_rows(MODELS "llama-f32-rope.gguf", ATTN_ROPE_FREQS, "rope_freqs.weight", 0, 0, 1);
     check_rows(MODELS "phi3-long.gguf", ATTN_ROPE_LONG, "rope_factors_long.weight", 0, 0, 1);
+}
+
+/* A state's kernel [n_taps][n_channels] lies in the file as [n_channels][n_taps]. */
+static void check_kernel(const char *path, AttnWeight weight, const char *name) {
+    enum { MAX = 512 };
+    AttnError error = {""};
+    AttnMatrix shape = {0};
+    float got[MAX];
+    AttnModel *model = attn_model_open(path, NULL, &error);
+    Checkpoint *file = checkpoint_open(path, NULL);
+    const Tensor *tensor = checkpoint_find(file, name);
+    size_t n_taps = tensor->dims[0], n_channels = tensor->dims[1];
+    float *wanted = rows_of(file, name, 0, n_channels);
+    bool ok = attn_weight(model, weight, 0, 0, n_taps, got, &shape, &error);
+    CHECK(ok && shape.n_rows == n_taps && shape.n_cols == n_channels, "%s: %s", path, error.message);
+    for (size_t i = 0; ok && i < n_taps * n_channels; i++)
+        CHECK(got[i] == wanted[i % n_channels * n_taps + i / n_channels], "%s: number %zu", name, i);
+    free(wanted);
+    checkpoint_close(file);
+    attn_model_close(model);
+}
+
+static void test_kernels_of_states(void) {
+    check_kernel(MODELS "lfm2.gguf", ATTN_CONV_KERNEL, "blk.0.shortconv.conv.weight");
+    check_kernel(MODELS "qwen35.gguf", ATTN_DELTA_KERNEL, "blk.0.ssm_conv1d.weight");
 }
 
 static void test_weights_that_are_not_there(void) {
@@ -149,6 +178,22 @@ static void test_weights_that_are_not_there(void) {
               shape.n_cols == 40,
           "%s", error.message);
     CHECK(!attn_weight(olmo, ATTN_LN1_W, 0, 0, 0, NULL, NULL, NULL), "a norm without gain has one");
+    static const struct {
+        const char *path;
+        AttnWeight weight;
+        const char *said;
+    } none[] = {{MODELS "gpt2-f32.gguf", ATTN_LN1_POST_B, "layer 1 has no ln1_post.b"},
+                {MODELS "gpt2-f32.gguf", ATTN_LN2_POST_B, "layer 1 has no ln2_post.b"},
+                {MODELS "llama-f32.gguf", ATTN_W_POS, "layer 1 has no pos_embed.W_pos"},
+                {MODELS "qwen35.gguf", ATTN_B_Q, "layer 1 has no attn.b_Q"},
+                {MODELS "qwen35.gguf", ATTN_B_Z_GATE, "layer 1 has no attn.b_gate"}};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        AttnModel *model = attn_model_open(none[i].path, NULL, NULL);
+        CHECK(!attn_weight(model, none[i].weight, 1, 0, 0, NULL, NULL, &error) &&
+                  strcmp(error.message, none[i].said) == 0,
+              "%s", error.message);
+        attn_model_close(model);
+    }
     for (int weight = ATTN_W_Z_GATE; weight <= ATTN_ROPE_LONG; weight++)
         CHECK(!attn_weight(gpt2, (AttnWeight)weight, 1, 0, 0, NULL, NULL, &error) &&
                   strstr(error.message, "layer 1 has no "),
@@ -444,6 +489,7 @@ static void test_gradients_that_are_refused(void) {
 
 int main(void) {
     RUN(test_weights_are_the_file_s);
+    RUN(test_kernels_of_states);
     RUN(test_weights_that_are_not_there);
     RUN(test_the_order_of_pairs);
     RUN(test_heads_lie_side_by_side);

@@ -407,11 +407,14 @@ if command -v flock >/dev/null; then
     has one_line 'another process writes to it'
 fi
 refuses_each 2 "$model" <<'END'
---batch goes without a prompt | --batch "$tmp/nine" -p Hi
---batch goes without a prompt | --batch "$tmp/nine" --chat
+-o, --parallel and --in-order are for --batch | -p Hi --in-order
 -o, --parallel and --in-order are for --batch | -p Hi -o "$tmp/x"
 -o, --parallel and --in-order are for --batch | -p Hi --parallel 2
 --parallel takes a whole number from 1 to 256 | --batch "$tmp/nine" --parallel 0
 END
+for words in '-p Hi' '-f -' -i --chat --json --info --tokens "--logits $tmp/x" '--steer x' '--stop a' --shift '--speculate off'; do
+    # shellcheck disable=SC2086
+    refuses 2 '--batch goes without a prompt' "$model" --batch "$tmp/nine" $words
+done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

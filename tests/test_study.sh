@@ -422,7 +422,8 @@ none          | --heads L0H0 --by mean --with "$tmp/none"
 END
 
 # Sites to patch, and in which texts.
-for case in "--what resid_post|takes resid, resid_pre, attn_out" "--metric nll|takes logit_diff, logit or logprob" \
+for case in "--what resid_post|takes resid, resid_pre, attn_out" "--what resid_post --from 1|takes resid, resid_pre" \
+    "--metric nll|takes logit_diff, logit or logprob" \
     "--layer 2|layer 2 does not exist" "--metric logit_diff|give it with --wrong" "--wrong a|begin with the same token" \
     "--wrong ab|--wrong: 'ab' is 2 tokens" "--path L0H0|is no list such as" "--path L0H0:L1H0|is no list" \
     "--path L0H0:L1H0.x|is no list" "--path L0H0:L1MLP,|is no list" "--path L0H2:L1MLP|head 2 does not exist" \
