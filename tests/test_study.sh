@@ -218,7 +218,7 @@ refuses_each 1 attend "$gpt2" -p Hello <<'END'
 --reduce takes       | --reduce sum
 --reduce takes all   | --reduce mean --head 1
 -n shows one row     | -n 3
--n goes without      | -n 3 --layer 0 --head 0 --query 1
+-n goes without      | -n 1 --layer 0 --head 0 --query 1
 -n 188.*187          | -n 188 --layer 0 --head 0
 END
 

@@ -541,6 +541,68 @@ static void test_case_words(void) {
     check_cases(&cut, 1);
 }
 
+/* Titles stand over their columns: each table's, as wide as its columns are. */
+static void test_titles(void) {
+    static const Case cases[] = {
+        {"$study ablate $g -p Hello --heads L0H0",
+         {"\n                 baseline    ablated     change\n", "\nnext token       baseline    ablated\n"}},
+        {"$study ablate $g -p Hello --sweep heads", {"\nhead        change        KL    top-1\n"}},
+        {"$study attribute $g -p abcd --head L0H0 --neurons 0",
+         {"\nlayer  attention       MLP    so far\n", "\npart           value\n",
+          "\n key token            weight     value\n", "\n neuron  activation     value\n"}},
+        {"$study attribute $g -p abcd --score 'L0H0:2>1'",
+         {"\nquery part  key part         value\n", "\npart          in query    in key\n"}},
+        {"$study attribute $g -p ab --corrupted ac --answer a --by gradient",
+         {"\n  pos  clean         corrupted         score    share\n", "\nHeads and MLPs\n",
+          "\nQueries, keys, values and patterns of heads\npart                   score    share\n"}},
+        {"$study attribute $g -p ab --corrupted ac --answer a --by gradient --edges --check 2",
+         {"\nfrom     to              score    share   patched\n"}},
+        {"$study circuit $g", {"\nhead      copying  OV alone  matching      |OV|      |QK|\n"}},
+        {"$study circuit $g --composition q", {"\nhead    reads      score\n"}},
+        {"$study compare $g $g -p Hello",
+         {"\n                        A          B      B - A\n", "\nlayer       mean   largest  at\n"}},
+        {"$study dump $g -p Hello -o $T/titles.npz",
+         {"\nkey                                  type          bytes  shape\n"}},
+        {"$study explain $g -p Hello --layer 0 --head 0",
+         {"\n  key token                q·k ÷√d_head  +mask  weight      ‖v‖ weight×‖v‖\n",
+          "\n  raised                  lowered\n"}},
+        {"$study faithful $g -p Hi --corrupted Ho --answer a",
+         {"\n   edges   number     metric  faithfulness\n"}},
+        {"$study heads $g --repeat 9 --batch 1",
+         {"\nhead     entropy  /max  conf  sink  self  prev   dup   ind  tl_diag  tl_mul  tl_abs    dist  label\n"}},
+        {"$study lens $g -p Hello", {"\nrow          rank     p     KL entropy  likeliest"}},
+        {"$study meaning $g -w a -p 'a b' -p 'c a'",
+         {"\nrow           mean      1-2\n", "\n  1. predicts  \"", "\n     embedded  \"", "!centred"}},
+        {"$study meaning $g -w a -p 'a b' -p 'c a' --centred",
+         {"\ncentred: the mean over all 6 positions of the sentences is subtracted\n"}},
+        {"$study neurons $g -p Hello", {"\nneuron           value   pos  token           ‖value·w‖\n"}},
+        {"$study neurons $g -p Hello --neuron L0N0", {"\n  pos token              value\n"}},
+        {"$study next $g -p Hello", {"\n rank  token                    p    bits      logit       sum\n"}},
+        {"$study patch $g -p ab --corrupted cb --answer a",
+         {"\n pos  clean                    corrupted\n",
+          "\ncell      pos  clean         corrupted        effect metric, bits\n"}},
+        {"$study patch $g -p ab --corrupted cb --answer a --path L0H0:final",
+         {"\npath                  effect metric, bits\n"}},
+        {"$study rollout $g -p Hello --flow --query 0",
+         {"\nquery 0 \"H\", 2 layers\n",
+          "\n key token           rollout  uniform   ratio     flow   share\n"}},
+        {"$study score $g -p Hello",
+         {"\n  pos  token             bits    rank  entropy  likelier, with p\n"}},
+        {"$study score $g -p 'He llo' --words", {"\n  pos  tokens    bits  word\n"}},
+        {"$study score $g -p 'Hello, all' -c 4 --chunks", {"\nchunk  tokens    bits  perplexity\n"}},
+        {"$study selfcheck $g -p Hello",
+         {"\n                                              largest    allowed\n"}},
+        {"$study shape $g",
+         {"\nparameters     outputs x inputs     per head      per layer            in all             bytes\n",
+          "\n                                    bytes   FLOPs of the text   of its last one\n"
+          "        n       plain      attn  KV cache      plain     attn      FLOPs  share\n"}},
+        {"$study steer $g -p Hello --token a",
+         {"\nlayer   direction      stream\n", "\nnext token       baseline    steered\n"}},
+        {"$study tokens $g -p Hello", {"\nposition        id  bytes    token\n"}},
+    };
+    CHECK_CASES(cases);
+}
+
 int main(void) {
     words_begin();
     RUN(test_ablate);
@@ -558,5 +620,6 @@ int main(void) {
     RUN(test_selfcheck);
     RUN(test_view);
     RUN(test_case_words);
+    RUN(test_titles);
     return words_end();
 }
