@@ -145,7 +145,10 @@ static void test_attribute(void) {
         {"$study attribute $T/same -p aab --corrupted aba --answer '#7' --by gradient --edges --svg $T/e.svg && cat $T/e.svg",
          {"stroke-width=\"0.60\" opacity=\"0.45\"><title>L0H1 to final: +0.0000"}},
         {"$study attribute $p -p Hi --corrupted Ho --answer '#30' --by gradient --edges --svg $T/e.svg && cat $T/e.svg",
-         {"y=\"225.5\" font-size=\"10.0\" text-anchor=\"middle\">MLP<"}},
+         {"y=\"225.5\" font-size=\"10.0\" text-anchor=\"middle\">MLP<",
+          "d=\"M98.0 280.0C98.0 251.0 167.0 261.0 167.0 232.0\"", /* to the middle of L0MLP, */
+          "d=\"M121.0 212.0C121.0 117.0 98.0 127.0 98.0 32.0\"",  /* of the logits, */
+          "d=\"M75.0 212.0C75.0 163.0 87.7 173.0 87.7 124.0\""}}, /* and of the right third of a head */
     };
     CHECK_CASES(cases);
 }

@@ -362,8 +362,10 @@ static void test_score(void) {
 
 static void test_selfcheck(void) {
     static const Case cases[] = {
-        {"$study selfcheck $g --kv f16", {"pass  whole prompt equals token by token", "!FAIL"}},
-        {"$study selfcheck $g --kv q8_0", {"pass  whole prompt equals token by token", "!FAIL"}},
+        {"$study selfcheck $g --kv f16",
+         {"pass  whole prompt equals token by token            0      0.002\n", "!FAIL"}},
+        {"$study selfcheck $g --kv q8_0",
+         {"pass  whole prompt equals token by token            0       0.02\n", "!FAIL"}},
         {"$study selfcheck $T/same -p ab",
          {"pass  last lens row equals the output", "!FAIL"}}, /* logits without a span */
         {"$study selfcheck $T/nan -p ab",
