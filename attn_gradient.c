@@ -11,17 +11,16 @@ typedef struct Way {
     const AttnTerm *terms;
     size_t n_terms;
     const AttnGradientProbe *probe;
-    float **streams; /* [n_layer + 1] each [n][d_model]; backward.h */
+    Kept kept; /* of the way there */
     double value;
 } Way;
 
-static bool wants_stream(void *user, ProbeSite site, size_t layer, size_t head) {
-    const Way *way = user;
+static bool wants_kept(void *user, ProbeSite site, size_t layer, size_t head) {
     (void)head;
-    return backward_is_stream(way->session->model->model, site, layer);
+    return kept_wants(&((Way *)user)->kept, site, layer);
 }
 
-static void keep_stream(void *user, const Activation *seen) { backward_keep(((Way *)user)->streams, seen); }
+static void keep(void *user, const Activation *seen) { kept_visit(&((Way *)user)->kept, seen); }
 
 static bool wants_gradient(void *user, ProbeSite site, size_t layer, size_t head) {
     const AttnGradientProbe *probe = ((Way *)user)->probe;
@@ -76,7 +75,7 @@ static bool check_terms(const Way *way, size_t n, Error *error) {
 }
 
 static bool go_there(Way *way, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
-    const Probe keeper = {way, wants_stream, keep_stream};
+    const Probe keeper = {way, wants_kept, keep};
     session_rewind(session->session, 0);
     session_watch(session->session, &keeper);
     bool ok = session_feed(session->session, tokens, n, NULL, 0, error);
@@ -91,7 +90,7 @@ static bool go_back(Way *way, size_t n, Error *error) {
                      .compute = {.kernels = session->kernels, .threads = session->threads},
                      .n = n,
                      .n_ctx = session_n_ctx(session->session),
-                     .streams = way->streams,
+                     .kept = &way->kept,
                      .first_logits = n,
                      .logits_gradient = logits_gradient,
                      .user = way,
@@ -105,19 +104,12 @@ static bool go_back(Way *way, size_t n, Error *error) {
 }
 
 static bool there_and_back(Way *way, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
-    const Config *config = model_config(session->model->model);
     const size_t n_ctx = session_n_ctx(session->session);
     if (n > n_ctx) return error_set(error, "%zu tokens are more than the context of %zu holds", n, n_ctx);
     if (!check_terms(way, n, error)) return false;
-    way->streams = calloc(config->n_layer + 1, sizeof *way->streams);
-    float *all = floats_new((config->n_layer + 1) * n, config->d_model);
-    bool ok =
-        (way->streams && all) || error_set(error, "not enough memory for the way back of %zu tokens", n);
-    for (size_t layer = 0; ok && layer <= config->n_layer; layer++)
-        way->streams[layer] = all + layer * n * config->d_model;
-    ok = ok && go_there(way, session, tokens, n, error) && go_back(way, n, error);
-    free(way->streams);
-    free(all);
+    bool ok = backward_room(&way->kept, session->model->model, n, way->probe ? BACKWARD_KEPT : 0, error) &&
+              go_there(way, session, tokens, n, error) && go_back(way, n, error);
+    kept_free(&way->kept);
     return ok;
 }
 

@@ -35,7 +35,8 @@ typedef struct Way {
     MlpTrace mlp;
     ExpertsTrace experts;
     float *resid;             /* [n][d_model] the gradient of the residual stream, as far as it has come */
-    float *mid;               /* [n][d_model] the stream between attention and MLP */
+    const float *mid;         /* [n][d_model] the stream between attention and MLP: kept, or … */
+    float *own_mid;           /* … made here */
     float *d_pre;             /* [n][d_model] the gradient that branches add below them */
     float *normed, *d_normed; /* [CHUNK][d_model] what a branch reads */
     float *branch;            /* [CHUNK][d_model] what a branch makes, before a norm or factor behind it */
@@ -69,13 +70,13 @@ static bool way_open(Way *way, const Backward *task, Error *error) {
                larger(larger(d, d_ff), larger(2 * config->n_head * config->d_head, config->state.d_inner));
     way->compute.n_packed = packed_floats(chunk, widest);
     way->compute.packed = floats_new(way->compute.n_packed, 1);
-    float **const whole[] = {&way->resid, &way->mid, &way->d_pre};
+    float **const whole[] = {&way->resid, &way->own_mid, &way->d_pre};
     float **const parts[] = {&way->normed, &way->d_normed, &way->branch, &way->added, &way->d_branch};
     bool ok = way->compute.packed;
     for (size_t i = 0; ok && i < sizeof whole / sizeof *whole; i++)
-        ok = (*whole[i] = floats_new(n, d)) != NULL;
+        ok = (*whole[i] = floats_filled_new(n, d)) != NULL;
     for (size_t i = 0; ok && i < sizeof parts / sizeof *parts; i++)
-        ok = (*parts[i] = floats_new(chunk, d)) != NULL;
+        ok = (*parts[i] = floats_filled_new(chunk, d)) != NULL;
     ok = ok && mlp_trace_open(&way->mlp, chunk, d_ff) &&
          (!config->n_expert || experts_trace_open(&way->experts, &way->mlp, chunk, config->n_expert, d));
     if (!ok) return error_set(error, "not enough memory for the way back of %zu tokens", n);
@@ -90,8 +91,8 @@ static void way_close(Way *way) {
     states_trace_free(way->states);
     mlp_trace_close(&way->mlp);
     experts_trace_close(&way->experts);
-    float *const parts[] = {way->resid,  way->mid,   way->d_pre,    way->normed,        way->d_normed,
-                            way->branch, way->added, way->d_branch, way->compute.packed};
+    float *const parts[] = {way->resid,  way->own_mid, way->d_pre,    way->normed,        way->d_normed,
+                            way->branch, way->added,   way->d_branch, way->compute.packed};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
 }
 
@@ -115,6 +116,8 @@ static void make_logits(const Way *way, const float *resid, size_t n, float *log
     if (config->logit_cap != 0) kernels->soft_cap(logits, config->logit_cap, n * config->n_vocab);
 }
 
+static const float *stream_at(const Way *way, size_t layer) { return way->task->kept->layers[layer].pre; }
+
 /* The gradient of what leaves the last layer. */
 static bool back_unembed(Way *way, Error *error) {
     const Backward *task = way->task;
@@ -127,8 +130,11 @@ static bool back_unembed(Way *way, Error *error) {
     memset(way->resid, 0, task->n * d * sizeof *way->resid);
     for (size_t t = task->first_logits, m; ok && t < task->n; t += m) {
         m = smaller(LOGIT_ROWS, task->n - t);
-        const float *resid = task->streams[config->n_layer] + t * d;
-        make_logits(way, resid, m, logits);
+        const float *resid = stream_at(way, config->n_layer) + t * d;
+        if (task->logits)
+            memcpy(logits, task->logits + (t - task->first_logits) * n_vocab, m * n_vocab * sizeof *logits);
+        else
+            make_logits(way, resid, m, logits);
         memcpy(gradient, logits, m * n_vocab * sizeof *logits);
         ok = task->logits_gradient(task->user, t, m, gradient, error);
         if (!ok) break;
@@ -192,13 +198,15 @@ static const Norm *mlp_norm(const Way *way, const LayerWeights *w) {
 
 static bool keeps_state(const LayerWeights *w) { return w->state.mixer != MIXER_ATTENTION; }
 
-/* Makes the attention of a layer again, or what stands in its place. */
+/* Makes the attention of a layer again as far as it is not kept, or what stands in its place. */
 static void trace_attention(Way *way, const LayerWeights *w, size_t layer) {
     size_t n = way->task->n, d = way->config->d_model;
-    const float *pre = way->task->streams[layer];
-    attention_trace_begin(way->attention, &w->attention, layer);
+    const float *pre = stream_at(way, layer);
+    const KeptLayer *kept = &way->task->kept->layers[layer];
+    const bool is_kept = kept->at[KEPT_Q];
+    attention_trace_begin(way->attention, &w->attention, layer, is_kept ? kept : NULL);
     if (keeps_state(w)) states_trace_begin(way->states, &w->state);
-    for (size_t t = 0, m; t < n; t += m) {
+    for (size_t t = 0, m; t < n && !is_kept; t += m) {
         m = smaller(CHUNK, n - t);
         const float *x = read_rows(way, &w->attn_norm, pre + t * d, m);
         if (keeps_state(w))
@@ -221,14 +229,31 @@ static void make_attention(const Way *way, const LayerWeights *w, size_t t, size
     finish_branch(way, &w->attn_post_norm, m);
 }
 
-static void make_mid(Way *way, const LayerWeights *w, size_t layer) {
+/* Finds the stream between attention and MLP: that which enters a parallel layer, or was kept, or is made again. */
+static void find_mid(Way *way, const LayerWeights *w, size_t layer) {
     size_t n = way->task->n, d = way->config->d_model;
-    memcpy(way->mid, way->task->streams[layer], n * d * sizeof *way->mid);
-    for (size_t t = 0, m; t < n && !way->config->parallel_residual; t += m) {
+    const float *kept = way->task->kept->layers[layer].at[KEPT_MID];
+    way->mid = way->config->parallel_residual ? stream_at(way, layer) : kept ? kept : way->own_mid;
+    if (way->mid != way->own_mid) return;
+    memcpy(way->own_mid, stream_at(way, layer), n * d * sizeof *way->own_mid);
+    for (size_t t = 0, m; t < n; t += m) {
         m = smaller(CHUNK, n - t);
         make_attention(way, w, t, m);
-        way->compute.kernels->add(way->mid + t * d, way->added, m * d);
+        way->compute.kernels->add(way->own_mid + t * d, way->added, m * d);
     }
+}
+
+/* Makes the MLP of rows [t, t + m) again; its hidden numbers may have been kept. */
+static void trace_mlp(Way *way, const LayerWeights *w, size_t layer, size_t t, size_t m) {
+    const KeptLayer *kept = &way->task->kept->layers[layer];
+    const float *pre = kept->at[KEPT_MLP_PRE], *linear = kept->at[KEPT_MLP_PRE_LINEAR];
+    const size_t at = t * kept->width[KEPT_MLP_PRE];
+    if (!pre)
+        mlp_trace(&way->compute, way->config->mlp, &w->mlp, m,
+                  read_rows(way, mlp_norm(way, w), way->mid + t * way->config->d_model, m), &way->mlp);
+    else
+        mlp_trace_kept(&way->compute, way->config->mlp, m, w->mlp.up.w.rows, (linear ? linear : pre) + at,
+                       linear ? pre + at : NULL, &way->mlp);
 }
 
 /* Rows [t, t + m) back through the MLP: adds to the gradient of what it reads. */
@@ -239,13 +264,13 @@ static void back_mlp_rows(Way *way, const LayerWeights *w, size_t layer, size_t 
     const size_t d = config->d_model, d_ff = w->mlp.up.w.rows;
     const Norm *norm = mlp_norm(way, w);
     float *d_out = way->resid + t * d, *to = way->d_pre + t * d;
-    const float *x = read_rows(way, norm, way->mid + t * d, m);
+    const float *x = w->experts.n_expert ? read_rows(way, norm, way->mid + t * d, m) : NULL;
     bool sees_out = gradient_wanted(probe, PROBE_MLP_OUT, layer, 0);
     MlpTrace *mlp = &way->mlp;
     if (w->experts.n_expert)
         experts_trace(compute, config->mlp, &w->experts, m, x, way->branch, &way->experts);
     else
-        mlp_trace(compute, config->mlp, &w->mlp, m, x, mlp);
+        trace_mlp(way, w, layer, t, m);
     if (!w->experts.n_expert && (sees_out || w->mlp_post_norm.gain))
         linear_forward(compute, &(LinearOutput){way->branch, &w->mlp.down}, 1, mlp->post, m);
     if (sees_out) {
@@ -282,7 +307,7 @@ static void show_head_inputs(Way *way, const LayerWeights *w, size_t layer, size
     const Config *config = way->config;
     const GradientProbe *probe = way->task->probe;
     const size_t d = config->d_model;
-    const float *pre = way->task->streams[layer] + t * d;
+    const float *pre = stream_at(way, layer) + t * d;
     for (int i = 0; i < (config->family->gated_attention ? 4 : 3); i++)
         for (size_t head = 0; head < (i < 2 ? config->n_head_kv : config->n_head); head++) {
             if (!gradient_wanted(probe, inputs[i], layer, head)) continue;
@@ -310,7 +335,7 @@ static void show_results(const Way *way, size_t layer, size_t t, size_t m) {
 static void back_attention(Way *way, const LayerWeights *w, size_t layer, const float *d_out) {
     const GradientProbe *probe = way->task->probe;
     const size_t n = way->task->n, d = way->config->d_model;
-    const float *pre = way->task->streams[layer];
+    const float *pre = stream_at(way, layer);
     bool sees_out = gradient_wanted(probe, PROBE_ATTN_OUT, layer, 0);
     for (size_t t = 0, m; t < n; t += m) {
         m = smaller(CHUNK, n - t);
@@ -350,9 +375,9 @@ static void back_layer(Way *way, size_t layer) {
     const GradientProbe *probe = way->task->probe;
     const size_t n = way->task->n, d = way->config->d_model, count = n * d;
     const bool parallel = way->config->parallel_residual;
-    gradient_rows(probe, PROBE_RESID_POST, layer, 0, way->task->streams[layer + 1], way->resid, n, d);
+    gradient_rows(probe, PROBE_RESID_POST, layer, 0, stream_at(way, layer + 1), way->resid, n, d);
     trace_attention(way, w, layer);
-    make_mid(way, w, layer);
+    find_mid(way, w, layer);
     memset(way->d_pre, 0, count * sizeof *way->d_pre);
     for (size_t t = 0; t < n; t += CHUNK) back_mlp_rows(way, w, layer, t, smaller(CHUNK, n - t));
     if (parallel) {
@@ -365,7 +390,7 @@ static void back_layer(Way *way, size_t layer) {
         back_attention(way, w, layer, way->resid);
         way->compute.kernels->add(way->resid, way->d_pre, count);
     }
-    gradient_rows(probe, PROBE_RESID_PRE, layer, 0, way->task->streams[layer], way->resid, n, d);
+    gradient_rows(probe, PROBE_RESID_PRE, layer, 0, stream_at(way, layer), way->resid, n, d);
 }
 
 static void unpack_row(const Way *way, float *to, const Matrix *matrix, size_t row) {
@@ -392,7 +417,7 @@ static void back_embed(Way *way) {
     for (size_t t = 0, m; t < task->n; t += m) {
         m = smaller(CHUNK, task->n - t);
         float *gradient = way->resid + t * d;
-        memcpy(way->branch, task->streams[0] + t * d, m * d * sizeof *way->branch);
+        memcpy(way->branch, stream_at(way, 0) + t * d, m * d * sizeof *way->branch);
         if (has_positions) {
             make_positions(way, t, m);
             for (size_t i = 0; i < m * d; i++) way->branch[i] -= way->added[i];
@@ -402,13 +427,28 @@ static void back_embed(Way *way) {
     }
 }
 
-bool backward_is_stream(const Model *model, ProbeSite site, size_t layer) {
-    return site == PROBE_RESID_PRE || (site == PROBE_RESID_POST && layer + 1 == model_config(model)->n_layer);
+/* The widths of a layer's sites that may be kept. Attention with gates, states and experts are made again. */
+static void widths_of(const Config *config, const LayerWeights *w, size_t width[N_KEPT]) {
+    for (size_t i = 0; i < N_KEPT; i++) width[i] = 0;
+    if (!keeps_state(w) && !config->family->gated_attention) {
+        width[KEPT_Q] = width[KEPT_Z] = config->n_head * config->d_head;
+        width[KEPT_K] = width[KEPT_V] = config->n_head_kv * config->d_head;
+    }
+    if (!config->parallel_residual) width[KEPT_MID] = config->d_model;
+    if (w->experts.n_expert) return;
+    width[KEPT_MLP_PRE] = w->mlp.up.w.rows;
+    if (mlp_has_gate(config->mlp)) width[KEPT_MLP_PRE_LINEAR] = w->mlp.up.w.rows;
 }
 
-void backward_keep(float *const *streams, const Activation *seen) {
-    float *stream = streams[seen->layer + (seen->site == PROBE_RESID_POST)];
-    memcpy(stream + seen->position * seen->n_cols, seen->data, seen->n_rows * seen->n_cols * sizeof *stream);
+bool backward_room(Kept *kept, const Model *model, size_t n, size_t most, Error *error) {
+    const Config *config = model_config(model);
+    size_t width[N_KEPT];
+    bool ok = kept_begin(kept, n, config->n_layer, config->d_model, most / sizeof(float));
+    for (size_t layer = config->n_layer; ok && layer-- > 0;) {
+        widths_of(config, &model_weights(model)->layers[layer], width);
+        ok = kept_add(kept, layer, width);
+    }
+    return ok || error_set(error, "not enough memory for the way back of %zu tokens", n);
 }
 
 bool backward_run(const Backward *backward, Error *error) {

@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,4 +22,10 @@ void *bytes_new(size_t n) {
     void *block = aligned_alloc(step, whole);
     if (block && step == HUGE_PAGE) madvise(block, whole, MADV_HUGEPAGE);
     return block;
+}
+
+float *floats_filled_new(size_t rows, size_t cols) {
+    size_t n, bytes;
+    bool fits = !__builtin_mul_overflow(rows, cols, &n) && !__builtin_mul_overflow(n, sizeof(float), &bytes);
+    return fits ? bytes_new(bytes + CACHE_LINE) : NULL;
 }

@@ -23,4 +23,7 @@ float *floats_new(size_t rows, size_t cols);
  */
 void *bytes_new(size_t n);
 
+/* [rows][cols] floats as floats_new gives them, in such memory. */
+float *floats_filled_new(size_t rows, size_t cols);
+
 #endif

@@ -31,11 +31,12 @@ struct AttentionTrace {
     const AttentionWeights *weights; /* of the layer under way */
     size_t layer, n, n_chunk;
     float scale;
-    float **cos_sin;            /* [n_ropes] each [n][dim/2][2] */
-    float *q_site, *k_site, *v; /* [n][heads][d_head] as the probe sees them, before norms and RoPE */
-    float *q, *k;               /* behind these: the same where there are none */
-    float *gate;                /* [n][n_head][d_head], or NULL */
-    float *z;                   /* [n][n_head][d_head] */
+    float **cos_sin;                      /* [n_ropes] each [n][dim/2][2] */
+    const float *q_site, *k_site, *v, *z; /* [n][heads][d_head] as the probe sees them: kept, or … */
+    float *own_q, *own_k, *own_v, *own_z; /* … made here */
+    bool is_kept;
+    float *q, *k; /* behind norms and RoPE: the same where there are none */
+    float *gate;  /* [n][n_head][d_head], or NULL */
     float *dq, *dk, *dv, *dz, *dgate;
     float *k_turned, *v_turned; /* [n_head_kv][d_head][n] */
     float *rows;                /* [n_chunk][2·n_head·d_head] */
@@ -78,14 +79,14 @@ AttentionTrace *attention_trace_new(const AttentionShape *shape, const Compute *
         float **to;
         size_t width;
     } parts[] = {
-        {&trace->q_site, d_q(trace)}, {&trace->k_site, d_kv(trace)},   {&trace->v, d_kv(trace)},
-        {&trace->q, d_q(trace)},      {&trace->k, d_kv(trace)},        {&trace->z, d_q(trace)},
-        {&trace->dq, d_q(trace)},     {&trace->dk, d_kv(trace)},       {&trace->dv, d_kv(trace)},
-        {&trace->dz, d_q(trace)},     {&trace->k_turned, d_kv(trace)}, {&trace->v_turned, d_kv(trace)},
-        {&trace->gate, d_q(trace)},   {&trace->dgate, d_q(trace)},
+        {&trace->own_q, d_q(trace)}, {&trace->own_k, d_kv(trace)},    {&trace->own_v, d_kv(trace)},
+        {&trace->q, d_q(trace)},     {&trace->k, d_kv(trace)},        {&trace->own_z, d_q(trace)},
+        {&trace->dq, d_q(trace)},    {&trace->dk, d_kv(trace)},       {&trace->dv, d_kv(trace)},
+        {&trace->dz, d_q(trace)},    {&trace->k_turned, d_kv(trace)}, {&trace->v_turned, d_kv(trace)},
+        {&trace->gate, d_q(trace)},  {&trace->dgate, d_q(trace)},
     };
     for (size_t i = 0; ok && i < sizeof parts / sizeof *parts - (shape->gated ? 0 : 2); i++)
-        ok = (*parts[i].to = floats_new(n, parts[i].width)) != NULL;
+        ok = (*parts[i].to = floats_filled_new(n, parts[i].width)) != NULL;
     trace->rows = ok ? floats_new(n_chunk, 2 * d_q(trace)) : NULL;
     trace->scratch = ok ? floats_new(threads_count(compute->threads), scratch_floats(trace)) : NULL;
     trace->cos_sin = calloc(shape->n_ropes + 1, sizeof *trace->cos_sin);
@@ -104,19 +105,25 @@ done:
 
 void attention_trace_free(AttentionTrace *trace) {
     if (!trace) return;
-    float *const parts[] = {trace->q_site,   trace->k_site,   trace->v,    trace->q,
-                            trace->k,        trace->z,        trace->dq,   trace->dk,
-                            trace->dv,       trace->dz,       trace->gate, trace->dgate,
-                            trace->k_turned, trace->v_turned, trace->rows, trace->scratch};
+    float *const parts[] = {trace->own_q,    trace->own_k,    trace->own_v, trace->q,
+                            trace->k,        trace->own_z,    trace->dq,    trace->dk,
+                            trace->dv,       trace->dz,       trace->gate,  trace->dgate,
+                            trace->k_turned, trace->v_turned, trace->rows,  trace->scratch};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     for (size_t i = 0; trace->cos_sin && i < trace->shape.n_ropes; i++) free(trace->cos_sin[i]);
     free(trace->cos_sin);
     free(trace);
 }
 
-void attention_trace_begin(AttentionTrace *trace, const AttentionWeights *weights, size_t layer) {
+void attention_trace_begin(AttentionTrace *trace, const AttentionWeights *weights, size_t layer,
+                           const KeptLayer *kept) {
     trace->weights = weights;
     trace->layer = layer;
+    trace->is_kept = kept;
+    trace->q_site = kept ? kept->at[KEPT_Q] : trace->own_q;
+    trace->k_site = kept ? kept->at[KEPT_K] : trace->own_k;
+    trace->v = kept ? kept->at[KEPT_V] : trace->own_v;
+    trace->z = kept ? kept->at[KEPT_Z] : trace->own_z;
 }
 
 static void clamp(float *x, size_t n, float limit) {
@@ -126,7 +133,7 @@ static void clamp(float *x, size_t n, float limit) {
 void attention_trace_rows(AttentionTrace *trace, size_t from, size_t n, const float *x) {
     const AttentionShape *shape = &trace->shape;
     size_t dq = d_q(trace), dkv = d_kv(trace), d_head = shape->d_head;
-    float *q = trace->q_site + from * dq, *k = trace->k_site + from * dkv, *v = trace->v + from * dkv;
+    float *q = trace->own_q + from * dq, *k = trace->own_k + from * dkv, *v = trace->own_v + from * dkv;
     const LinearOutput qkv[] = {{shape->gated ? trace->rows : q, &trace->weights->q},
                                 {k, &trace->weights->k},
                                 {v, &trace->weights->v}};
@@ -248,7 +255,7 @@ static void attend(void *context, size_t begin, size_t end, unsigned worker) {
     for (size_t head = begin * group; head < end * group; head++)
         for (size_t first = 0; first < trace->n; first += QUERIES) {
             Rows rows = rows_at(trace, head, first, false, false);
-            float *z = trace->z + first * d_q(trace) + head * d_head;
+            float *z = trace->own_z + first * d_q(trace) + head * d_head;
             make_pattern(trace, &rows, &s);
             for (size_t r = 0; r < rows.n_rows; r++) memset(z + r * d_q(trace), 0, d_head * sizeof *z);
             trace->compute.kernels->weighted_sums(z, d_q(trace), s.pattern, trace->n, rows.n_rows, DTYPE_F32,
@@ -261,7 +268,7 @@ void attention_trace_attend(AttentionTrace *trace) {
     Threads *threads = trace->compute.threads;
     parallel_for(threads, trace->n, 16, rotate, trace);
     parallel_for(threads, trace->shape.n_head_kv, 1, turn_keys, trace);
-    parallel_for(threads, trace->shape.n_head_kv, 1, attend, trace);
+    if (!trace->is_kept) parallel_for(threads, trace->shape.n_head_kv, 1, attend, trace);
 }
 
 static float sigmoid(float x) { return 1 / (1 + expf(-x)); }

@@ -16,19 +16,19 @@ typedef struct ActivationLoop {
 } ActivationLoop;
 
 bool mlp_trace_open(MlpTrace *trace, size_t n, size_t d_ff) {
-    float **const parts[] = {&trace->hidden,     &trace->gate,   &trace->post,     &trace->hidden_slope,
-                             &trace->gate_slope, &trace->d_post, &trace->d_hidden, &trace->d_gate};
+    float **const parts[] = {&trace->own_hidden, &trace->own_gate, &trace->post,     &trace->hidden_slope,
+                             &trace->gate_slope, &trace->d_post,   &trace->d_hidden, &trace->d_gate};
     bool ok = true;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        *parts[i] = floats_new(n, d_ff);
+        *parts[i] = floats_filled_new(n, d_ff);
         ok = ok && *parts[i];
     }
     return ok;
 }
 
 void mlp_trace_close(MlpTrace *trace) {
-    free(trace->hidden);
-    free(trace->gate);
+    free(trace->own_hidden);
+    free(trace->own_gate);
     free(trace->post);
     free(trace->hidden_slope);
     free(trace->gate_slope);
@@ -153,12 +153,19 @@ static void trace_rows(void *context, size_t begin, size_t end, unsigned worker)
     }
 }
 
+void mlp_trace_kept(const Compute *compute, MlpKind kind, size_t n, size_t d_ff, const float *hidden,
+                    const float *gate, MlpTrace *trace) {
+    trace->hidden = hidden;
+    trace->gate = gate;
+    ActivationLoop loop = {compute->kernels, kind, d_ff, trace};
+    parallel_for(compute->threads, n, 4, trace_rows, &loop);
+}
+
 void mlp_trace(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t n, const float *x,
                MlpTrace *trace) {
-    const LinearOutput up[] = {{trace->hidden, &weights->up}, {trace->gate, &weights->gate}};
+    const LinearOutput up[] = {{trace->own_hidden, &weights->up}, {trace->own_gate, &weights->gate}};
     linear_forward(compute, up, mlp_has_gate(kind) ? 2 : 1, x, n);
-    ActivationLoop loop = {compute->kernels, kind, weights->up.w.rows, trace};
-    parallel_for(compute->threads, n, 4, trace_rows, &loop);
+    mlp_trace_kept(compute, kind, n, weights->up.w.rows, trace->own_hidden, trace->own_gate, trace);
 }
 
 void mlp_back_down(const Compute *compute, const MlpWeights *weights, size_t n, const float *dout,

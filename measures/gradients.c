@@ -12,16 +12,14 @@ static const Config *config_of(const Gradients *gradients) { return model_config
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Gradients *gradients = user;
     const Probe *also = gradients->also;
-    return backward_is_stream(gradients->subject->model, site, layer) ||
-           (also && also->wants(also->user, site, layer, head));
+    return kept_wants(&gradients->kept, site, layer) || (also && also->wants(also->user, site, layer, head));
 }
 
 static void visit(void *user, const Activation *seen) {
     const Gradients *gradients = user;
     const Probe *also = gradients->also;
     if (also && also->wants(also->user, seen->site, seen->layer, seen->head)) also->visit(also->user, seen);
-    if (backward_is_stream(gradients->subject->model, seen->site, seen->layer))
-        backward_keep(gradients->streams, seen);
+    if (kept_wants(&gradients->kept, seen->site, seen->layer)) kept_visit(&gradients->kept, seen);
 }
 
 static bool check_size(const Gradients *gradients, Error *error) {
@@ -45,20 +43,24 @@ bool gradients_begin(Gradients *gradients, Arena *arena, Error *error) {
     size_t n = gradients->n, d = config->d_model;
     if (!check_size(gradients, error)) return false;
     gradients->own = (Probe){gradients, wants, visit};
-    gradients->streams = arena_new(arena, config->n_layer + 1, sizeof *gradients->streams);
-    for (size_t layer = 0; gradients->streams && layer <= config->n_layer; layer++)
-        gradients->streams[layer] = arena_floats(arena, n, d);
     gradients->logits = arena_floats(arena, PACKED_TOKENS, config->n_vocab);
     gradients->between = arena_floats(arena, n, d);
-    if (!arena_ok(arena, error, "the residual streams of %zu tokens", n)) return false;
+    if (!arena_ok(arena, error, "the logits of %zu tokens", n) ||
+        !backward_room(&gradients->kept, gradients->subject->model, n, BACKWARD_KEPT, error))
+        return false;
     gradients->session = subject_session(gradients->subject, n, &gradients->own, error);
     if (gradients->session) gradients->n_ctx = session_n_ctx(gradients->session);
     return gradients->session;
 }
 
-void gradients_free(Gradients *gradients) {
+void gradients_leave(Gradients *gradients) {
     session_free(gradients->session);
     gradients->session = NULL;
+}
+
+void gradients_free(Gradients *gradients) {
+    gradients_leave(gradients);
+    kept_free(&gradients->kept);
 }
 
 static size_t first_counted(const Gradients *gradients) { return gradients->text ? 0 : gradients->n - 1; }
@@ -82,7 +84,7 @@ static bool find_value(Gradients *gradients, double *value, Error *error) {
     *value = 0;
     for (size_t t = first_counted(gradients), m; t < gradients->n; t += m) {
         m = at_most(gradients->n - t, PACKED_TOKENS);
-        const float *resid = gradients->streams[config->n_layer] + t * config->d_model;
+        const float *resid = gradients->kept.layers[config->n_layer].pre + t * config->d_model;
         session_unembed(gradients->session, resid, m, gradients->logits);
         *value += value_of_rows(gradients, t, m);
     }
@@ -123,8 +125,9 @@ bool gradients_back(Gradients *gradients, const GradientProbe *probe, Error *err
                      .compute = gradients->subject->compute,
                      .n = gradients->n,
                      .n_ctx = gradients->n_ctx,
-                     .streams = gradients->streams,
+                     .kept = &gradients->kept,
                      .first_logits = first_counted(gradients),
+                     .logits = gradients->text ? NULL : gradients->logits,
                      .logits_gradient = logits_gradient,
                      .user = gradients,
                      .probe = probe,

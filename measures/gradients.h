@@ -10,6 +10,7 @@
 #ifndef ATTN_GRADIENTS_H
 #define ATTN_GRADIENTS_H
 
+#include "gradients/kept.h"
 #include "gradients/visits.h"
 #include "measures/metric.h"
 #include "measures/subject.h"
@@ -21,19 +22,21 @@ typedef struct Gradients {
     const int32_t
         *text; /* [n] if given, the number is the nll of this text in the metric's place, mean over tokens */
 
-    Session *session; /* who goes there no more may free it: the way back does without its cache */
+    Session *session; /* who goes there no more may leave it */
     size_t n_ctx;     /* of it */
     Probe own;
     const Probe *also; /* looks on too, or NULL */
-    float **
-        streams; /* [n_layer + 1] of the last way there, entering each layer and leaving the last: [n][d_model] */
-    float *logits;  /* [PACKED_TOKENS][n_vocab] */
-    float *between; /* [n][d_model] embeddings on the line */
+    Kept kept;         /* of the last way there */
+    float *logits;     /* [PACKED_TOKENS][n_vocab] */
+    float *between;    /* [n][d_model] embeddings on the line */
 } Gradients;
 
 /* The fields up to `text` are the caller's. Call gradients_free after a failure, too. */
 bool gradients_begin(Gradients *gradients, Arena *arena, Error *error);
 void gradients_free(Gradients *gradients);
+
+/* Frees the session alone: the way back does without its cache. */
+void gradients_leave(Gradients *gradients);
 
 /*
  * The way there: of the tokens ids [n], or of embed [n][d_model], the stream that enters the first layer, if ids is NULL.

@@ -133,7 +133,7 @@ static bool run_text(NodeScores *scores, const int32_t *ids, int which, bool is_
     if (!gradients_there(gradients, ids, NULL, is_alone(scores) ? NULL : &keeps, &scores->values[which],
                          error))
         return false;
-    memcpy(scores->embed[which], gradients->streams[0],
+    memcpy(scores->embed[which], gradients->kept.layers[0].pre,
            scores->n * config_of(scores)->d_model * sizeof(float));
     return true;
 }
@@ -150,7 +150,7 @@ bool nodescores_run(NodeScores *scores, const int32_t *base, const int32_t *sour
     if (!gradients_begin(gradients, arena, error) || !make_room(scores, arena, error) ||
         (source && !run_text(scores, source, 1, false, error)) || !run_text(scores, base, 0, source, error))
         return false;
-    if (is_alone(scores)) gradients_free(gradients); /* what it holds is not needed on the way back */
+    if (is_alone(scores)) gradients_leave(gradients); /* what it holds is not needed on the way back */
     bool ok = scores->steps ? gradients_between(gradients, scores->embed[0], scores->embed[1], scores->steps,
                                                 &probe, error)
                             : gradients_back(gradients, &probe, error);

@@ -30,7 +30,7 @@ typedef struct Case {
     const float *positions;
     Threads *threads;
     const Kernels *kernels;
-    float **streams; /* [n_layer + 1] each [n][d_model] */
+    Kept kept;
     double bound;
     size_t n_rows; /* compared */
     bool failed;
@@ -43,15 +43,15 @@ static const float *floats_named(const Case *c, const char *name, const Tensor *
     return *tensor ? (*tensor)->data : NULL;
 }
 
-static bool wants_stream(void *user, ProbeSite site, size_t layer, size_t head) {
+static bool wants_kept(void *user, ProbeSite site, size_t layer, size_t head) {
     const Case *c = user;
     (void)head;
-    return backward_is_stream(c->model, site, layer);
+    return kept_wants(&c->kept, site, layer);
 }
 
-static void keep_stream(void *user, const Activation *seen) {
+static void keep(void *user, const Activation *seen) {
     const Case *c = user;
-    backward_keep(c->streams, seen);
+    kept_visit(&c->kept, seen);
 }
 
 /* The metric's value and, in place of the logits [n][n_vocab], its gradient. */
@@ -101,7 +101,8 @@ static double forward_metric(Case *c, const Probe *probe) {
     return m;
 }
 
-static bool case_open(Case *c, const char *path) {
+/* Of the way there no more than `most` bytes are kept, beyond the streams. */
+static bool case_open(Case *c, const char *path, size_t most) {
     static char model_path[256];
     Error error;
     const Tensor *tensor;
@@ -125,14 +126,12 @@ static bool case_open(Case *c, const char *path) {
         if (dtype_is_quantised(checkpoint_tensor(checkpoint, i)->dtype)) c->bound = QUANTISED_BOUND;
     c->threads = threads_new(2, &error);
     c->kernels = kernels_pick(NULL, &error);
-    c->streams = calloc(c->config->n_layer + 1, sizeof *c->streams);
-    for (size_t i = 0; i <= c->config->n_layer; i++) c->streams[i] = floats_new(c->n, c->config->d_model);
+    CHECK(backward_room(&c->kept, c->model, c->n, most, &error), "%s", error.message);
     return true;
 }
 
 static void case_close(Case *c) {
-    for (size_t i = 0; c->streams && i <= c->config->n_layer; i++) free(c->streams[i]);
-    free(c->streams);
+    kept_free(&c->kept);
     free(c->tokens);
     threads_free(c->threads);
     model_close(c->model);
@@ -181,7 +180,7 @@ static void go_back(Case *c, const GradientProbe *probe) {
                      .compute = {.kernels = c->kernels, .threads = c->threads},
                      .n = c->n,
                      .n_ctx = c->config->n_ctx,
-                     .streams = c->streams,
+                     .kept = &c->kept,
                      .logits_gradient = logits_gradient,
                      .user = c,
                      .probe = probe};
@@ -201,7 +200,7 @@ static size_t expected_rows(const Case *c) {
 static void check_sites(Case *c) {
     const Tensor *tensor;
     double want = (double)*floats_named(c, "m", &tensor);
-    double m = forward_metric(c, &(Probe){c, wants_stream, keep_stream});
+    double m = forward_metric(c, &(Probe){c, wants_kept, keep});
     CHECK_NEAR(m, want, 10 * c->bound * fabs(want));
     go_back(c, &(GradientProbe){c, wants_compared, compare});
     CHECK(c->failed || c->n_rows == expected_rows(c), "%s: %zu rows came by, expected %zu", c->name,
@@ -213,13 +212,16 @@ static void for_each_case(void (*check)(Case *c)) {
     int status = glob(FOLDER "*.gguf", 0, NULL, &found);
     CHECK(status == 0 && found.gl_pathc > 60, "checkpoints in " FOLDER);
     for (size_t i = 0; status == 0 && i < found.gl_pathc; i++) {
-        Case c;
-        if (case_open(&c, found.gl_pathv[i])) check(&c);
-        case_close(&c);
+        for (size_t whole = 0; whole < 2; whole++) {
+            Case c;
+            if (case_open(&c, found.gl_pathv[i], whole ? BACKWARD_KEPT : 0)) check(&c);
+            case_close(&c);
+        }
     }
     if (status == 0) globfree(&found);
 }
 
+/* All is made again but the streams; and then nothing that is kept is. */
 static void test_every_gradient_is_pytorchs(void) { for_each_case(check_sites); }
 
 /* The parts of a layer's way back: all heads' queries, keys, values and gates, or a state; the MLP; and what passes by. */
@@ -240,7 +242,7 @@ static void check_parts_of(Case *c, size_t layer) {
     size_t count = c->n * c->config->d_model;
     c->parts = calloc(count, sizeof *c->parts);
     c->whole = calloc(count, sizeof *c->whole);
-    forward_metric(c, &(Probe){c, wants_stream, keep_stream});
+    forward_metric(c, &(Probe){c, wants_kept, keep});
     go_back(c, &(GradientProbe){c, wants_parts, add_part});
     double scale = largest(c->whole, count), worst = 0;
     for (size_t i = 0; i < count; i++) worst = fmax(worst, fabs((double)c->whole[i] - (double)c->parts[i]));
@@ -290,7 +292,7 @@ static void check_alone(Case *c) {
     static const ProbeSite inputs[] = {PROBE_Q_INPUT, PROBE_K_INPUT, PROBE_V_INPUT};
     if (strcmp(c->name, "llama-f32.gguf") != 0 && strcmp(c->name, "gemma3.gguf") != 0) return;
     size_t count = c->n * c->config->d_model;
-    forward_metric(c, &(Probe){c, wants_stream, keep_stream});
+    forward_metric(c, &(Probe){c, wants_kept, keep});
     for (int i = 0; i < 3; i++) {
         Alone a = {c,
                    sites[i],
@@ -343,7 +345,7 @@ static void check_slope(Case *c) {
     const float h = 4e-3f;
     Nudge n = {c, 0, calloc(count, sizeof(float)), calloc(count, sizeof(float))};
     for (size_t i = 0; i < count; i++) n.direction[i] = (float)((i * 2654435761u >> 8) % 201) / 100 - 1;
-    forward_metric(c, &(Probe){c, wants_stream, keep_stream});
+    forward_metric(c, &(Probe){c, wants_kept, keep});
     go_back(c, &(GradientProbe){&n, wants_nudge, keep_gradient});
     double slope = 0, size = 0, m[2];
     for (size_t i = 0; i < count; i++) {
@@ -371,7 +373,7 @@ static void check_threads(Case *c) {
     size_t count = c->n * c->config->d_model;
     if (strcmp(c->name, "llama-mixed.gguf") != 0 && strcmp(c->name, "qwen3moe.gguf") != 0) return;
     float *gradients[2];
-    forward_metric(c, &(Probe){c, wants_stream, keep_stream});
+    forward_metric(c, &(Probe){c, wants_kept, keep});
     for (int i = 0; i < 2; i++) {
         threads_free(c->threads);
         c->threads = threads_new(i ? 5 : 1, &error);
@@ -400,9 +402,9 @@ static void test_lowest(void) {
     Error error = {{0}};
     Case c;
     float *gradients[2];
-    if (!case_open(&c, FOLDER "gpt2-f32.gguf")) return;
+    if (!case_open(&c, FOLDER "gpt2-f32.gguf", 0)) return;
     size_t count = c.n * c.config->d_model;
-    forward_metric(&c, &(Probe){&c, wants_stream, keep_stream});
+    forward_metric(&c, &(Probe){&c, wants_kept, keep});
     for (size_t i = 0; i < 2; i++) {
         gradients[i] = calloc(count, sizeof(float));
         Nudge nudge = {&c, 0, NULL, gradients[i]};
@@ -411,7 +413,7 @@ static void test_lowest(void) {
                          .n = c.n,
                          .n_ctx = c.config->n_ctx,
                          .lowest = i,
-                         .streams = c.streams,
+                         .kept = &c.kept,
                          .logits_gradient = logits_gradient,
                          .user = &c,
                          .probe = &(GradientProbe){&nudge, wants_all_resid, keep_second}};
@@ -425,18 +427,47 @@ static void test_lowest(void) {
     case_close(&c);
 }
 
+/* Layers are kept from the last one down, as far as the limit goes; the gradients are those of a text that is kept whole. */
+static void test_some_are_kept(void) {
+    Case c;
+    float *gradients[2];
+    for (size_t i = 0; i < 2; i++) {
+        if (!case_open(&c, FOLDER "gpt2-f32.gguf", BACKWARD_KEPT)) return;
+        size_t floats = (c.config->n_layer + 1) * c.n * c.config->d_model, layer = 0;
+        for (size_t site = 0; site < N_KEPT; site++) layer += c.n * c.kept.layers[0].width[site];
+        if (i == 1) {
+            Error error;
+            kept_free(&c.kept);
+            CHECK(backward_room(&c.kept, c.model, c.n, (floats + layer + layer / 2) * sizeof(float), &error),
+                  "%s", error.message);
+        }
+        for (size_t l = 0; l < c.config->n_layer; l++)
+            CHECK((c.kept.layers[l].at[KEPT_Q] != NULL) == (i == 0 || l + 1 == c.config->n_layer),
+                  "layer %zu of the limit %zu", l, i);
+        forward_metric(&c, &(Probe){&c, wants_kept, keep});
+        gradients[i] = calloc(floats, sizeof(float));
+        go_back(&c, &(GradientProbe){&(Nudge){&c, 0, NULL, gradients[i]}, wants_nudge, keep_gradient});
+        for (size_t j = 0; i == 1 && j < c.n * c.config->d_model; j++)
+            CHECK_NEAR(gradients[1][j], gradients[0][j],
+                       1e-5 * largest(gradients[0], c.n * c.config->d_model));
+        case_close(&c);
+    }
+    free(gradients[0]);
+    free(gradients[1]);
+}
+
 static bool stop_at_once(void *user) { return user; }
 
 static void test_stop(void) {
     Error error = {{0}};
     Case c;
-    if (!case_open(&c, FOLDER "gpt2-f32.gguf")) return;
-    forward_metric(&c, &(Probe){&c, wants_stream, keep_stream});
+    if (!case_open(&c, FOLDER "gpt2-f32.gguf", 0)) return;
+    forward_metric(&c, &(Probe){&c, wants_kept, keep});
     Backward task = {.model = c.model,
                      .compute = {.kernels = c.kernels, .threads = c.threads},
                      .n = c.n,
                      .n_ctx = c.n,
-                     .streams = c.streams,
+                     .kept = &c.kept,
                      .logits_gradient = logits_gradient,
                      .user = &c,
                      .stop = stop_at_once,
@@ -452,6 +483,7 @@ int main(void) {
     RUN(test_slopes_of_the_forward_pass);
     RUN(test_threads_change_no_bit);
     RUN(test_lowest);
+    RUN(test_some_are_kept);
     RUN(test_stop);
     return test_end();
 }
