@@ -495,7 +495,8 @@ typedef struct AttnGradientProbe {
  * terms, in any order: a logit difference has two, a text's loss one for each token. Makes the session hold exactly these
  * n ≥ 1 tokens, all of them fed anew and unseen by its own probe, and goes back. *value, which may be NULL, is the metric; with
  * probe NULL it is all that is computed. The cache should be ATTN_CACHE_F32: the way back makes keys and values again, and
- * rounds none. Takes memory for some (n_layer + 20)·n·d_model floats. Fails as attn_feed does, and on a term whose position or
+ * rounds none. Takes memory for some (n_layer + 20)·n·d_model floats, or up to 192 MiB more where that spares work; the session
+ * holds as much of it as is wanted next time. Fails as attn_feed does, and on a term whose position or
  * token does not exist; the session may then hold nothing.
  */
 ATTN_API bool attn_gradient(AttnSession *session, const int32_t *tokens, size_t n, const AttnTerm *terms,

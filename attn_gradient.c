@@ -7,20 +7,20 @@
 
 /* A way there and back. */
 typedef struct Way {
-    const AttnSession *session;
+    AttnSession *session;
     const AttnTerm *terms;
     size_t n_terms;
     const AttnGradientProbe *probe;
-    Kept kept; /* of the way there */
     double value;
 } Way;
 
 static bool wants_kept(void *user, ProbeSite site, size_t layer, size_t head) {
+    const Way *way = user;
     (void)head;
-    return kept_wants(&((Way *)user)->kept, site, layer);
+    return (way->probe || site == PROBE_RESID_POST) && kept_wants(&way->session->kept, site, layer);
 }
 
-static void keep(void *user, const Activation *seen) { kept_visit(&((Way *)user)->kept, seen); }
+static void keep(void *user, const Activation *seen) { kept_visit(&((Way *)user)->session->kept, seen); }
 
 static bool wants_gradient(void *user, ProbeSite site, size_t layer, size_t head) {
     const AttnGradientProbe *probe = ((Way *)user)->probe;
@@ -90,7 +90,7 @@ static bool go_back(Way *way, size_t n, Error *error) {
                      .compute = {.kernels = session->kernels, .threads = session->threads},
                      .n = n,
                      .n_ctx = session_n_ctx(session->session),
-                     .kept = &way->kept,
+                     .kept = &session->kept,
                      .first_logits = n,
                      .logits_gradient = logits_gradient,
                      .user = way,
@@ -103,14 +103,19 @@ static bool go_back(Way *way, size_t n, Error *error) {
     return backward_run(&task, error);
 }
 
+static bool make_room(AttnSession *session, size_t n, Error *error) {
+    if (session->kept.n == n) return true;
+    kept_free(&session->kept);
+    bool ok = backward_room(&session->kept, session->model->model, n, BACKWARD_KEPT, error);
+    if (!ok) kept_free(&session->kept);
+    return ok;
+}
+
 static bool there_and_back(Way *way, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
     const size_t n_ctx = session_n_ctx(session->session);
     if (n > n_ctx) return error_set(error, "%zu tokens are more than the context of %zu holds", n, n_ctx);
     if (!check_terms(way, n, error)) return false;
-    bool ok = backward_room(&way->kept, session->model->model, n, way->probe ? BACKWARD_KEPT : 0, error) &&
-              go_there(way, session, tokens, n, error) && go_back(way, n, error);
-    kept_free(&way->kept);
-    return ok;
+    return make_room(session, n, error) && go_there(way, session, tokens, n, error) && go_back(way, n, error);
 }
 
 bool attn_gradient(AttnSession *session, const int32_t *tokens, size_t n, const AttnTerm *terms,

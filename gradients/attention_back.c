@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUERIES = 32 /* of a head that are worked out together */ };
+enum {
+    QUERIES = 32, /* of a head that are worked out together */
+    LINE = 16,    /* floats of a cache line */
+};
 
 /* One worker's scratch; rows of keys are [QUERIES][n]. */
 typedef struct Scratch {
@@ -294,6 +297,17 @@ void attention_back_out(AttentionTrace *trace, size_t from, size_t n, const floa
     }
 }
 
+/* In lanes: a sum of one would wait for each addition. */
+static double dot(const float *x, const float *y, size_t n) {
+    double lanes[8] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (size_t j = 0; j < 8; j++) lanes[j] += (double)x[i + j] * (double)y[i + j];
+    for (; i < n; i++) sum += (double)x[i] * (double)y[i];
+    for (size_t j = 0; j < 8; j++) sum += lanes[j];
+    return sum;
+}
+
 /* From the gradient of the pattern in s->back to that of the scores before the cap, times the scale of q·k. */
 static void back_scores(const AttentionTrace *trace, const Rows *rows, const Scratch *s,
                         const GradientProbe *probe) {
@@ -304,9 +318,8 @@ static void back_scores(const AttentionTrace *trace, const Rows *rows, const Scr
         const float *p = s->pattern + r * trace->n;
         float *back = s->back + r * trace->n, *scores = s->scores + r * trace->n;
         size_t position = rows->first + r, n = position + 1 - rows->key;
-        double mean = 0;
-        for (size_t i = 0; i < n; i++) mean += (double)p[i] * (double)back[i];
-        for (size_t i = 0; i < n; i++) back[i] = p[i] * (back[i] - (float)mean);
+        const float mean = (float)dot(p, back, n);
+        for (size_t i = 0; i < n; i++) back[i] = p[i] * (back[i] - mean);
         if (see_scores)
             probe->visit(probe->user,
                          &(Activation){PROBE_SCORES, trace->layer, rows->head, position, 1, n, n, scores},
@@ -324,8 +337,11 @@ static void back_scores(const AttentionTrace *trace, const Rows *rows, const Scr
 
 /* to [n keys][QUERIES] = from, turned. */
 static void turn(const AttentionTrace *trace, const Rows *rows, const float *from, float *to) {
-    for (size_t r = 0; r < rows->n_rows; r++)
-        for (size_t i = 0; i < rows->end - rows->key; i++) to[i * QUERIES + r] = from[r * trace->n + i];
+    const size_t n = rows->end - rows->key;
+    for (size_t first = 0; first < n; first += LINE) /* a line of each row at a time */
+        for (size_t r = 0; r < rows->n_rows; r++)
+            for (size_t i = first; i < smaller(first + LINE, n); i++)
+                to[i * QUERIES + r] = from[r * trace->n + i];
 }
 
 /* All that goes back through some queries of a head: adds to dv and dk of its kv head, and writes dq. */

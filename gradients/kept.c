@@ -32,7 +32,7 @@ void kept_free(Kept *kept) {
         for (size_t i = 0; i < N_KEPT; i++) free(kept->layers[layer].at[i]);
     }
     free(kept->layers);
-    kept->layers = NULL;
+    *kept = (Kept){0};
 }
 
 bool kept_add(Kept *kept, size_t layer, const size_t width[N_KEPT]) {

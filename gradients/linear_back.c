@@ -19,6 +19,7 @@ enum {
 typedef struct BackLoop {
     const Compute *compute;
     const Matrix *w;
+    size_t row_bytes; /* of w */
     size_t begin, end;
     const float *dy;
     float *dx;
@@ -29,26 +30,29 @@ typedef struct BackLoop {
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 static const unsigned char *weights_at(const BackLoop *loop, size_t row, size_t col) {
-    const Matrix *w = loop->w;
-    return (const unsigned char *)w->data + row * dtype_bytes(w->dtype, w->cols) + dtype_bytes(w->dtype, col);
+    return (const unsigned char *)loop->w->data + row * loop->row_bytes + dtype_bytes(loop->w->dtype, col);
 }
 
 /* Fetches the rows of the panel behind the one at `row` into L2: memory does not see by itself what comes next. */
 static void fetch_next(const BackLoop *loop, size_t row, size_t first, size_t n_cols) {
     size_t end = smaller(row + 2 * PANEL_ROWS, loop->end), n_bytes = dtype_bytes(loop->w->dtype, n_cols);
-    for (size_t r = row + PANEL_ROWS; r < end; r++)
-        for (size_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(weights_at(loop, r, first) + i, 0, 2);
+    const unsigned char *from = weights_at(loop, row + PANEL_ROWS, first);
+    for (size_t r = row + PANEL_ROWS; r < end; r++, from += loop->row_bytes)
+        for (size_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
 }
 
 /* Rows [row, row + n_rows) of W from column `first` on, n_cols of them, as panels of PANEL_COLS columns each. */
 static void unpack_panels(const BackLoop *loop, size_t row, size_t n_rows, size_t first, size_t n_cols,
                           float panels[][PANEL_ROWS][PANEL_COLS]) {
+    const DType dtype = loop->w->dtype;
+    const unsigned char *from = weights_at(loop, row, first);
     float unpacked[PIECE_COLS];
-    for (size_t r = 0; r < n_rows; r++) {
-        loop->compute->kernels->unpack(unpacked, loop->w->dtype, weights_at(loop, row + r, first), n_cols);
+    for (size_t r = 0; r < n_rows; r++, from += loop->row_bytes) {
+        const void *floats = dtype == DTYPE_F32 ? (const void *)from : unpacked;
+        if (dtype != DTYPE_F32) loop->compute->kernels->unpack(unpacked, dtype, from, n_cols);
         for (size_t c = 0; c < n_cols; c += PANEL_COLS)
-            memcpy(panels[c / PANEL_COLS][r], unpacked + c,
-                   smaller(PANEL_COLS, n_cols - c) * sizeof *unpacked);
+            memcpy(panels[c / PANEL_COLS][r], (const char *)floats + c * sizeof(float),
+                   smaller(PANEL_COLS, n_cols - c) * sizeof(float));
     }
 }
 
@@ -96,7 +100,7 @@ static void back_pieces(void *context, size_t begin, size_t end, unsigned worker
 
 void linear_back(const Compute *compute, const Matrix *w, size_t begin, size_t end, const float *dy,
                  size_t dy_stride, size_t n, float *dx) {
-    BackLoop loop = {compute, w, begin, end, dy, dx, dy_stride, n};
+    BackLoop loop = {compute, w, dtype_bytes(w->dtype, w->cols), begin, end, dy, dx, dy_stride, n};
     loop.n_col_pieces = (w->cols + PIECE_COLS - 1) / PIECE_COLS;
     size_t pieces = PIECES_PER_WORKER * threads_count(compute->threads),
            wanted = (pieces + loop.n_col_pieces - 1) / loop.n_col_pieces;
