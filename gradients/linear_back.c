@@ -10,7 +10,7 @@
 enum {
     PANEL_ROWS = 64,
     PANEL_COLS = 64,
-    PIECE_COLS = 256, /* a multiple of every type's block, and of PANEL_COLS */
+    PIECE_COLS = 256, /* of a piece at most: a multiple of every type's block, and of PANEL_COLS */
     FEW_TOKENS = 24,
     LEAST_TOKENS = 64,
     PIECES_PER_WORKER = 2,
@@ -24,7 +24,7 @@ typedef struct BackLoop {
     const float *dy;
     float *dx;
     size_t dy_stride, n;
-    size_t piece_tokens, n_col_pieces;
+    size_t piece_tokens, piece_cols, n_col_pieces;
 } BackLoop;
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -88,9 +88,9 @@ static void back_pieces(void *context, size_t begin, size_t end, unsigned worker
     const BackLoop *loop = context;
     for (size_t piece = begin; piece < end; piece++) {
         size_t token = piece / loop->n_col_pieces * loop->piece_tokens,
-               first = piece % loop->n_col_pieces * PIECE_COLS,
+               first = piece % loop->n_col_pieces * loop->piece_cols,
                n = smaller(loop->piece_tokens, loop->n - token),
-               n_cols = smaller(PIECE_COLS, loop->w->cols - first);
+               n_cols = smaller(loop->piece_cols, loop->w->cols - first);
         for (size_t row = loop->begin, m; row < loop->end; row += m) {
             m = smaller(PANEL_ROWS, loop->end - row);
             if (!is_silent(loop, token, n, row, m)) back_rows(loop, token, n, row, m, first, n_cols);
@@ -98,13 +98,31 @@ static void back_pieces(void *context, size_t begin, size_t end, unsigned worker
     }
 }
 
+static size_t count_pieces(size_t n, size_t size) { return (n + size - 1) / size; }
+
+/*
+ * Cuts columns alone, so that weights are read once, if that makes enough pieces and as many for each worker. Otherwise tokens
+ * are cut, too.
+ */
+static void cut(BackLoop *loop, size_t n_workers) {
+    const size_t cols = loop->w->cols, pieces = PIECES_PER_WORKER * n_workers,
+                 step = dtype_info(loop->w->dtype)->block > PANEL_COLS ? PIECE_COLS : PANEL_COLS;
+    loop->piece_tokens = loop->n;
+    for (loop->piece_cols = PIECE_COLS; loop->piece_cols >= step; loop->piece_cols -= step) {
+        loop->n_col_pieces = count_pieces(cols, loop->piece_cols);
+        if (loop->n_col_pieces >= pieces && loop->n_col_pieces % n_workers == 0) return;
+    }
+    loop->piece_cols = PIECE_COLS;
+    loop->n_col_pieces = count_pieces(cols, PIECE_COLS);
+    size_t wanted = count_pieces(pieces, loop->n_col_pieces);
+    loop->piece_tokens =
+        loop->n / wanted > LEAST_TOKENS ? count_pieces(loop->n, wanted) : smaller(loop->n, LEAST_TOKENS);
+}
+
 void linear_back(const Compute *compute, const Matrix *w, size_t begin, size_t end, const float *dy,
                  size_t dy_stride, size_t n, float *dx) {
     BackLoop loop = {compute, w, dtype_bytes(w->dtype, w->cols), begin, end, dy, dx, dy_stride, n};
-    loop.n_col_pieces = (w->cols + PIECE_COLS - 1) / PIECE_COLS;
-    size_t pieces = PIECES_PER_WORKER * threads_count(compute->threads),
-           wanted = (pieces + loop.n_col_pieces - 1) / loop.n_col_pieces;
-    loop.piece_tokens = n / wanted > LEAST_TOKENS ? (n + wanted - 1) / wanted : smaller(n, LEAST_TOKENS);
-    size_t n_token_pieces = (n + loop.piece_tokens - 1) / loop.piece_tokens;
-    parallel_for(compute->threads, n_token_pieces * loop.n_col_pieces, 1, back_pieces, &loop);
+    cut(&loop, threads_count(compute->threads));
+    parallel_for(compute->threads, count_pieces(n, loop.piece_tokens) * loop.n_col_pieces, 1, back_pieces,
+                 &loop);
 }
