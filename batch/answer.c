@@ -43,6 +43,119 @@ static void print_likelihood(FILE *file, const Likelihood *likelihood) {
     fputs("]", file);
 }
 
+/* A token as text; bytes that are no UTF-8 as OpenAI writes them: "bytes:\xe2\x80". */
+static void print_token(FILE *file, String token) {
+    if (json_is_utf8(token)) {
+        print_json_string(file, token.data, token.n);
+        return;
+    }
+    fputs("\"bytes:", file);
+    for (size_t i = 0; i < token.n; i++) fprintf(file, "\\\\x%02x", (unsigned char)token.data[i]);
+    putc('"', file);
+}
+
+static size_t n_characters(String text) {
+    size_t n = 0;
+    for (size_t i = 0; i < text.n; i++) n += ((unsigned char)text.data[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* What is told of a choice's tokens; each has 1 + n_top items, of which the first came. */
+typedef struct Told {
+    FILE *file;
+    const Tokenizer *tokenizer;
+    const Choice *choice;
+    size_t n_top;
+} Told;
+
+static const Foreseen *items_of(const Told *told, size_t i) {
+    return told->choice->foreseen + i * (1 + told->n_top);
+}
+
+static String spelling(const Told *told, const Foreseen *item) {
+    return tokenizer_piece(told->tokenizer, item->id, true);
+}
+
+/* A completion's likeliest tokens, and the one that came, as members of an object, none of which may stand there twice. */
+static void print_top(const Told *told, const Foreseen *items) {
+    const char *before = "{";
+    for (size_t k = 1, i; k <= told->n_top + 1; k++) {
+        const Foreseen *item = &items[k % (told->n_top + 1)];
+        for (i = 1; i < k && string_compare(spelling(told, &items[i]), spelling(told, item)) != 0;) i++;
+        if (i < k) continue;
+        fputs(before, told->file);
+        print_token(told->file, spelling(told, item));
+        print_logprob(told->file, ": ", item->logprob);
+        before = ", ";
+    }
+    putc('}', told->file);
+}
+
+/* "logprobs" of a completion: arrays side by side. text_offset counts characters. */
+static void print_arrays(const Told *told) {
+    const size_t n = told->choice->n_predicted;
+    size_t offset = 0;
+    fputs("{\"tokens\": [", told->file);
+    for (size_t i = 0; i < n; i++) {
+        fputs(i ? ", " : "", told->file);
+        print_token(told->file, spelling(told, items_of(told, i)));
+    }
+    fputs("], \"token_logprobs\": [", told->file);
+    for (size_t i = 0; i < n; i++) print_logprob(told->file, i ? ", " : "", items_of(told, i)->logprob);
+    fputs("], \"top_logprobs\": ", told->file);
+    fputs(told->n_top ? "[" : "null", told->file);
+    for (size_t i = 0; i < n && told->n_top; i++) {
+        fputs(i ? ", " : "", told->file);
+        print_top(told, items_of(told, i));
+    }
+    fputs(told->n_top ? "], \"text_offset\": [" : ", \"text_offset\": [", told->file);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(told->file, "%s%zu", i ? ", " : "", offset);
+        offset += n_characters(spelling(told, items_of(told, i)));
+    }
+    fputs("]}", told->file);
+}
+
+static void print_item(const Told *told, const Foreseen *item) {
+    String token = spelling(told, item);
+    fputs("{\"token\": ", told->file);
+    print_token(told->file, token);
+    print_logprob(told->file, ", \"logprob\": ", item->logprob);
+    fputs(", \"bytes\": [", told->file);
+    for (size_t i = 0; i < token.n; i++)
+        fprintf(told->file, "%s%d", i ? ", " : "", (unsigned char)token.data[i]);
+    putc(']', told->file);
+}
+
+/* "logprobs" of a chat: an object a token. */
+static void print_content(const Told *told) {
+    fputs("{\"content\": [", told->file);
+    for (size_t i = 0; i < told->choice->n_predicted; i++) {
+        const Foreseen *items = items_of(told, i);
+        fputs(i ? ", " : "", told->file);
+        print_item(told, items);
+        fputs(", \"top_logprobs\": [", told->file);
+        for (size_t k = 1; k <= told->n_top; k++) {
+            fputs(k > 1 ? ", " : "", told->file);
+            print_item(told, &items[k]);
+            putc('}', told->file);
+        }
+        fputs("]}", told->file);
+    }
+    fputs("]}", told->file);
+}
+
+static void print_logprobs(FILE *file, const Choice *choice, const Request *request,
+                           const Tokenizer *tokenizer) {
+    const Told told = {file, tokenizer, choice, request->n_top};
+    if (!request->logprobs)
+        fputs("null", file);
+    else if (request->messages)
+        print_content(&told);
+    else
+        print_arrays(&told);
+}
+
 /* The likeliest of choices, and the one whose bytes are likeliest on average; the first of several. */
 static void print_choices(FILE *file, const Answer *answer) {
     const Likelihood *all = answer->likelihoods;
@@ -58,7 +171,33 @@ static void print_choices(FILE *file, const Answer *answer) {
     fprintf(file, "], \"best\": %zu, \"best_by_byte\": %zu", best, by_byte);
 }
 
-static void print_short(FILE *file, const Answer *answer, const Request *request) {
+static void print_choice(FILE *file, const Choice *choice, const Request *request, const Tokenizer *tokenizer) {
+    fputs("\"text\": ", file);
+    print_text_of(file, &choice->text);
+    if (!request->logprobs) return;
+    fputs(", \"logprobs\": ", file);
+    print_logprobs(file, choice, request, tokenizer);
+}
+
+static void print_end(FILE *file, const Choice *choice) {
+    fprintf(file, "\"n_predicted\": %zu, \"end\": \"%s\"", choice->n_predicted, end_names[choice->end]);
+}
+
+static void print_texts(FILE *file, const Answer *answer, const Request *request,
+                        const Tokenizer *tokenizer) {
+    fprintf(file, "\"n_prompt\": %zu, \"choices\": [", answer->n_prompt);
+    for (size_t i = 0; i < answer->n_choices; i++) {
+        fputs(i ? ", {" : "{", file);
+        print_choice(file, &answer->choices[i], request, tokenizer);
+        fputs(", ", file);
+        print_end(file, &answer->choices[i]);
+        putc('}', file);
+    }
+    putc(']', file);
+}
+
+static void print_short(FILE *file, const Answer *answer, const Request *request,
+                        const Tokenizer *tokenizer) {
     putc('{', file);
     print_id(file, request);
     if (answer->why) {
@@ -71,17 +210,35 @@ static void print_short(FILE *file, const Answer *answer, const Request *request
         else
             print_likelihood(file, answer->likelihoods);
     } else {
-        fputs(", \"text\": ", file);
-        print_text_of(file, &answer->text);
-        fprintf(file, ", \"n_prompt\": %zu, \"n_predicted\": %zu, \"end\": \"%s\"", answer->n_prompt,
-                answer->n_predicted, end_names[answer->end]);
+        fputs(", ", file);
+        if (request->n_texts > 1) {
+            print_texts(file, answer, request, tokenizer);
+        } else {
+            print_choice(file, answer->choices, request, tokenizer);
+            fprintf(file, ", \"n_prompt\": %zu, ", answer->n_prompt);
+            print_end(file, answer->choices);
+        }
     }
     fputs("}\n", file);
 }
 
-static void print_openai(FILE *file, const Answer *answer, const Request *request, uint64_t number,
-                         const char *model) {
+static void print_openai_choice(FILE *file, const Answer *answer, size_t i, const Request *request,
+                                const Tokenizer *tokenizer) {
+    const Choice *choice = &answer->choices[i];
     const bool chats = request->messages;
+    fprintf(file, "%s{\"index\": %zu, %s", i ? ", " : "", i,
+            chats ? "\"message\": {\"role\": \"assistant\", \"content\": " : "\"text\": ");
+    print_text_of(file, &choice->text);
+    fprintf(file, "%s, \"logprobs\": ", chats ? "}" : "");
+    print_logprobs(file, choice, request, tokenizer);
+    fprintf(file, ", \"finish_reason\": \"%s\"}",
+            choice->end == END_LIMIT || choice->end == END_CONTEXT ? "length" : "stop");
+}
+
+static void print_openai(FILE *file, const Answer *answer, const Request *request, uint64_t number,
+                         const Tokenizer *tokenizer, const char *model) {
+    const bool chats = request->messages;
+    size_t n_predicted = 0;
     fprintf(file, "{\"id\": \"batch_req_%016" PRIx64 "\", ", number);
     print_id(file, request);
     if (answer->why) {
@@ -95,27 +252,34 @@ static void print_openai(FILE *file, const Answer *answer, const Request *reques
             "\", \"body\": {\"id\": \"%s-%016" PRIx64 "\", \"object\": \"%s\", \"created\": 0, \"model\": ",
             number, chats ? "chatcmpl" : "cmpl", number, chats ? "chat.completion" : "text_completion");
     print_json_string(file, model, strlen(model));
-    fprintf(file, ", \"choices\": [{\"index\": 0, %s",
-            chats ? "\"message\": {\"role\": \"assistant\", \"content\": " : "\"text\": ");
-    print_text_of(file, &answer->text);
-    fprintf(file, "%s, \"logprobs\": null, \"finish_reason\": \"%s\"}]", chats ? "}" : "",
-            answer->end == END_LIMIT || answer->end == END_CONTEXT ? "length" : "stop");
+    fputs(", \"choices\": [", file);
+    for (size_t i = 0; i < answer->n_choices; i++) {
+        print_openai_choice(file, answer, i, request, tokenizer);
+        n_predicted += answer->choices[i].n_predicted;
+    }
     fprintf(file,
-            ", \"usage\": {\"prompt_tokens\": %zu, \"completion_tokens\": %zu, \"total_tokens\": %zu}}}, "
+            "], \"usage\": {\"prompt_tokens\": %zu, \"completion_tokens\": %zu, \"total_tokens\": %zu}}}, "
             "\"error\": null}\n",
-            answer->n_prompt, answer->n_predicted, answer->n_prompt + answer->n_predicted);
+            answer->n_prompt, n_predicted, answer->n_prompt + n_predicted);
 }
 
-bool answer_print(const Answer *answer, const Request *request, const char *model, TextBuffer *line) {
+void answer_free(Answer *answer) {
+    for (size_t i = 0; i < answer->n_choices; i++) choice_free(&answer->choices[i]);
+    free(answer->choices);
+    *answer = (Answer){0};
+}
+
+bool answer_print(const Answer *answer, const Request *request, const Tokenizer *tokenizer, const char *model,
+                  TextBuffer *line) {
     TextBuffer name = {0};
     char *bytes = NULL;
     size_t n = 0;
     bool ok = request_name(request, &name);
     FILE *file = ok ? open_memstream(&bytes, &n) : NULL;
     if (file && request->is_openai)
-        print_openai(file, answer, request, request_hash((String){name.data, name.n}, 0), model);
+        print_openai(file, answer, request, request_hash((String){name.data, name.n}, 0), tokenizer, model);
     else if (file)
-        print_short(file, answer, request);
+        print_short(file, answer, request, tokenizer);
     ok = file && !ferror(file);
     ok = file && fclose(file) == 0 && ok && n > 0; /* fclose may end well without memory for the line */
     ok = ok && text_append(line, bytes, n);

@@ -68,9 +68,8 @@ static bool write_ready(Batch *batch, Error *error) {
 /* Gives an answer away, and frees it and the request. */
 static bool give_answer(Batch *batch, Answer *answer, Request *request, size_t number, Error *error) {
     TextBuffer line = {0};
-    bool ok = answer_print(answer, request, batch->model, &line) || no_memory(error);
-    free(answer->text.data);
-    *answer = (Answer){0};
+    bool ok = answer_print(answer, request, batch->setup->tokenizer, batch->model, &line) || no_memory(error);
+    answer_free(answer);
     request_free(request);
     if (ok && batch->setup->in_order) {
         batch->waiting[number % n_waiting(batch)] = line;
@@ -82,10 +81,18 @@ static bool give_answer(Batch *batch, Answer *answer, Request *request, size_t n
     return ok;
 }
 
+/* The text under way, of those that the request asks for, one after another. */
+static Choice *choice_of(const Slot *slot) { return &slot->answer.choices[slot->answer.n_choices - 1]; }
+
 static bool keep_piece(void *user, int32_t id, const char *text, size_t n) {
     Slot *slot = user;
-    slot->answer.n_predicted += id >= 0;
-    slot->failed |= !text_append(&slot->answer.text, text, n);
+    const Request *request = &slot->request;
+    Choice *choice = choice_of(slot);
+    if (id >= 0 &&
+        !choice_add(choice, id, request->logprobs, request->n_top, generator_logits(slot->generator),
+                    model_config(session_model(slot->session))->n_vocab))
+        slot->failed = true;
+    slot->failed |= !text_append(&choice->text, text, n);
     return !slot->failed;
 }
 
@@ -137,9 +144,18 @@ static bool take_prefix(const Batch *batch, Slot *slot, const Tokens *tokens, Er
            snapshot_copy(slot->session, from->session, error);
 }
 
+/* The seed of text i of a request: the request's own, or made of that. */
+static uint64_t seed_of(uint64_t seed, size_t i) {
+    char name[32];
+    int n = snprintf(name, sizeof name, "text %zu", i);
+    return i == 0 ? seed : request_hash((String){name, (size_t)n}, seed);
+}
+
+/* Begins the request's next text. */
 static bool begin_text(Batch *batch, Slot *slot, Error *error) {
     const BatchSetup *setup = batch->setup;
     const Request *request = &slot->request;
+    Answer *answer = &slot->answer;
     GeneratorOptions options = {.sampling = request->sampling,
                                 .stop = (const char *const *)request->stops,
                                 .n_stop = request->n_stops,
@@ -154,11 +170,17 @@ static bool begin_text(Batch *batch, Slot *slot, Error *error) {
               (request_name(request, &name) || no_memory(error));
     if (ok && !request->has_seed)
         options.sampling.seed = request_hash((String){name.data, name.n}, setup->seed);
+    options.sampling.seed = seed_of(options.sampling.seed, answer->n_choices);
+    if (slot->request.n_top > model_config(setup->model)->n_vocab)
+        slot->request.n_top = model_config(setup->model)->n_vocab;
+    if (!answer->choices) answer->choices = calloc(request->n_texts, sizeof *answer->choices);
+    ok = ok && (answer->choices || no_memory(error));
     slot->generator =
         ok ? generator_new(setup->model, setup->tokenizer, slot->session, &options, error) : NULL;
     ok = slot->generator && take_prefix(batch, slot, &tokens, error) &&
          generator_sync(slot->generator, tokens.ids, tokens.n, &(Feed){0}, error);
-    slot->answer.n_prompt = tokens.n;
+    answer->n_choices += ok;
+    answer->n_prompt = tokens.n;
     slot->left = request->n_predict < 0 ? SIZE_MAX : (size_t)request->n_predict;
     tokens_free(&tokens);
     free(name.data);
@@ -233,7 +255,6 @@ static bool fill(Batch *batch, Error *error) {
             if (!next_request(batch, slot, batch->n_active == 0, &ends, &why, error)) return false;
             if (ends) break;
             slot->number = batch->n_begun++;
-            slot->answer = (Answer){.end = END_LIMIT};
             const bool asks_likelihoods = slot->request.context;
             if (!why.message[0] && asks_likelihoods)
                 find_likelihoods(batch, slot, &why);
@@ -275,14 +296,20 @@ static bool step(Batch *batch, Error *error) {
     if (!settle(batch, error)) return false;
     for (size_t i = 0; i < batch->setup->n_parallel && !interrupted(); i++) {
         Slot *slot = &batch->slots[i];
-        TextEnd *end = &slot->answer.end;
         if (!slot->generator) continue;
+        Error why = {{0}};
+        TextEnd *end = &choice_of(slot)->end;
         if (slot->left > 0 && !generator_step(slot->generator, keep_piece, slot, end, error)) return false;
         if (*end == END_LIMIT && (slot->left == SIZE_MAX || (slot->left > 0 && --slot->left > 0))) continue;
         if (!generator_finish(slot->generator, keep_piece, slot, end, error)) return false;
         if (slot->failed) return no_memory(error);
+        if (slot->answer.n_choices < slot->request.n_texts) {
+            generator_free(slot->generator);
+            if (begin_text(batch, slot, &why)) continue;
+            if (interrupted()) return true;
+        }
         batch->n_active--;
-        if (!end_text(batch, slot, NULL, error)) return false;
+        if (!end_text(batch, slot, why.message[0] ? why.message : NULL, error)) return false;
     }
     return true;
 }
@@ -389,7 +416,7 @@ static void close_batch(Batch *batch) {
         generator_free(slot->generator);
         session_free(slot->session);
         request_free(&slot->request);
-        free(slot->answer.text.data);
+        answer_free(&slot->answer);
     }
     for (size_t i = 0; batch->waiting && i < n_waiting(batch); i++) free(batch->waiting[i].data);
     free(batch->slots);

@@ -1,5 +1,7 @@
 #include "batch/request.h"
 
+#include "batch/choice.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,9 +84,25 @@ static bool is_one_of(String key, const char *const *names) {
     return *names;
 }
 
+/* "logprobs" as completions have it, an integer, or as chats do, true with "top_logprobs" beside it; and "n". */
+static bool read_counts(Request *request, String key, const Json *value, Error *error) {
+    const bool is_n = string_equals(key, "n"), is_true = value->kind == JSON_BOOL && value->boolean;
+    const int64_t least = is_n, most = is_n ? REQUEST_MAX_TEXTS : MAX_TOP;
+    int64_t number = 0;
+    if (!(is_true && string_equals(key, "logprobs")) &&
+        (!json_integer(value, &number) || number < least || number > most))
+        return error_set(error, "\"%.*s\" must be an integer from %d to %d", string_shown(key), key.data,
+                         (int)least, (int)most);
+    if (is_n) return request->n_texts = (size_t)number, true;
+    if (!is_true) request->n_top = (size_t)number;
+    request->logprobs |= string_equals(key, "logprobs");
+    return true;
+}
+
 /* A member of a request in the short form, or of a body. */
 static bool read_member(Request *request, String key, const Json *value, Error *error) {
     static const char *const counts[] = {"max_tokens", "max_completion_tokens", "n_predict", NULL};
+    static const char *const more[] = {"n", "logprobs", "top_logprobs", NULL};
     static const char *const told[] = {"model", "user", "metadata", "id", NULL};
     int64_t number = 0;
     if (is_one_of(key, told)) return true;
@@ -101,6 +119,8 @@ static bool read_member(Request *request, String key, const Json *value, Error *
                                  string_shown(key), key.data);
             return request->n_predict = number, true;
         }
+        if (is_one_of(key, more) && (value->kind != JSON_BOOL || value->boolean))
+            return read_counts(request, key, value, error);
         if (string_equals(key, "seed")) {
             if (!json_integer(value, &number) || number < 0)
                 return bad_value("seed", "an integer of 0 or more", error);
@@ -197,6 +217,8 @@ static bool read_body(Request *request, const Json *body, Error *error) {
     if (!read_messages(request, json_get(body, "messages"), error)) return false;
     if (!request->prompt == !request->messages)
         return error_set(error, "a request needs a \"prompt\" or \"messages\", one of the two");
+    if (request->n_top > 0 && !request->logprobs)
+        return error_set(error, "\"top_logprobs\" needs \"logprobs\"");
     const Json *prompt = request->prompt;
     if (prompt && prompt->kind != JSON_TEXT && !(prompt->kind == JSON_ARRAY && is_tokens(prompt)))
         return bad_value("prompt", "a text, or an array of token ids", error);
@@ -224,7 +246,7 @@ static bool read_envelope(const Json *json, const Json *body, Error *error) {
 bool request_read(Request *request, const char *line, size_t n, size_t number, const SamplerOptions *sampling,
                   int64_t n_predict, Error *error) {
     Error why;
-    *request = (Request){.line = number, .sampling = *sampling, .n_predict = n_predict};
+    *request = (Request){.line = number, .sampling = *sampling, .n_predict = n_predict, .n_texts = 1};
     char *copy = malloc(n + 1);
     if (!copy) return error_set(error, "not enough memory for a line of %zu bytes", n);
     memcpy(copy, line, n);

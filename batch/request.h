@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REQUEST_MAX_STOPS = 16 };
+enum { REQUEST_MAX_STOPS = 16, REQUEST_MAX_TEXTS = 128 };
 
 /* Starts as {0}; request_free frees what it holds, of a line that could not be read, too. */
 typedef struct Request {
@@ -32,6 +32,9 @@ typedef struct Request {
     SamplerOptions sampling; /* what is not given is as it was */
     int64_t n_predict;       /* likewise */
     bool has_seed;
+    size_t n_texts; /* how many it asks for */
+    bool logprobs;  /* of each token, and of the n_top likeliest in its place */
+    size_t n_top;
     char *stops[REQUEST_MAX_STOPS]; /* [n_stops] */
     size_t n_stops;
     TextBuffer *contents; /* [n_messages] of messages whose content comes in parts */

@@ -4,6 +4,7 @@
 run=${RUN:-./run}
 model=weights/model.gguf
 llama=tests/data/reference/llama-f32.gguf # 261 tokens, <s> in front
+study=${STUDY:-./study}
 program=$run name=run
 . tests/program.sh
 
@@ -87,8 +88,62 @@ printf '{"id": 1, "prompt": [%s], "temperature": 0, "max_tokens": 5}\n' "$ids" >
 try "$model" --batch "$tmp/tokens"
 has as_alone
 
+# Log-probabilities are those that run --json and study next tell of; several texts of one request: the first is the one that it
+# has alone, greedy ones are all alike, others are not; what is under way beside them changes no byte.
+cat >"$tmp/requests" <<'END'
+{"id": 1, "prompt": "The Eiffel", "temperature": 0, "max_tokens": 4, "logprobs": 3}
+{"id": 2, "prompt": "A cat", "temperature": 1, "max_tokens": 6}
+{"id": 2.5}
+{"custom_id": "two", "body": {"prompt": "A cat", "temperature": 1, "seed": 9, "max_tokens": 6, "n": 5}}
+{"custom_id": "one", "body": {"prompt": "A cat", "temperature": 1, "seed": 9, "max_tokens": 6}}
+{"custom_id": "chat", "body": {"messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "max_tokens": 2, "logprobs": true, "top_logprobs": 2, "n": 2}}
+{"id": 6, "prompt": "A lighthouse", "temperature": 0, "stop": [" with"], "n": 2, "logprobs": true, "top_logprobs": 0}
+END
+try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template" -o "$tmp/several"
+has quiet
+sed 1d "$tmp/several" >"$tmp/want"
+nth_of() { sed -n "$1p" "$tmp/want" | grep -qF -- "$2"; }
+told=$("$run" "$model" -p 'The Eiffel' --temp 0 -n 4 --json | sed -n 's/.*"logprobs": \[\([^]]*\)\].*/\1/p')
+rounded() { sed -n "$1p" "$tmp/want" | sed 's/.*"token_logprobs": \[\([^]]*\)\].*/\1/' | tr ',' '\n' | awk '{ printf "%s%.6f", (NR > 1 ? ", " : ""), $1 }'; }
+has [ "$(rounded 1)" = "$told" ]
+sed -n 1p "$tmp/requests" >"$tmp/first"
+export ATTN_KERNEL=scalar # study's numbers are not rounded to 8 bits
+try "$model" --batch "$tmp/first" --kv f32
+sed 's/.*"top_logprobs": \[{\([^}]*\)}.*/\1/' "$tmp/out" | tr ',' '\n' | sed 's/^ //; s/\(\.[0-9]\{4\}\)[0-9]*$/\1/' >"$tmp/got"
+"$study" next "$model" -p 'The Eiffel' --top 3 --json | tr '{' '\n' |
+    sed -n 's/.*"token": \("[^"]*"\).*"logprob_nats": \([-0-9]*\.[0-9]\{4\}\).*/\1: \2/p' >"$tmp/top"
+unset ATTN_KERNEL
+has [ "$(wc -l <"$tmp/top")" -eq 3 ]
+has cmp -s "$tmp/top" "$tmp/got"
+has nth_of 1 '"text_offset": [0, 6, '
+texts() { sed -n "$1p" "$tmp/want" | grep -o "\"$2\": \"[^\"]*\""; }
+has [ "$(texts 4 text | wc -l)" -eq 5 ]
+has [ "$(texts 4 text | head -n 1)" = "$(texts 5 text)" ]
+has [ "$(texts 4 text | sort -u | wc -l)" -gt 2 ]
+has nth_of 4 '"index": 4, '
+has nth_of 4 '"completion_tokens": 30, "total_tokens": 33}'
+has [ "$(texts 6 content | wc -l)" -eq 2 ]
+has [ "$(texts 6 content | sort -u | wc -l)" -eq 1 ]
+has [ "$(sed -n 6p "$tmp/want" | grep -o '"bytes": ' | wc -l)" -eq 12 ]
+has [ "$(sed -n 7p "$tmp/want" | grep -o '"end": "stop"' | wc -l)" -eq 2 ]
+has nth_of 7 '"top_logprobs": null'
+for n in 1 3 8; do
+    try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template" -np $n -t $((1 + n % 2))
+    has cmp -s "$tmp/want" "$tmp/out"
+done
+head -n 4 "$tmp/several" >"$tmp/part"
+sed -n 5p "$tmp/several" | head -c 200 >>"$tmp/part"
+try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template" -o "$tmp/part"
+has cmp -s "$tmp/several" "$tmp/part"
+# Tokens that are no UTF-8 of their own; more of the likeliest than there are tokens would be too many.
+printf '%s\n' '{"id": 1, "prompt": [65, 66], "temperature": 0, "max_tokens": 1, "logprobs": 20}' >"$tmp/bytes"
+try "$llama" --batch "$tmp/bytes" -o "$tmp/answer"
+has quiet
+has grep -qF '"bytes:\\x' "$tmp/answer"
+try "$llama" --batch "$tmp/bytes" -o "$tmp/answer" # which reads it as JSON: no member stands there twice
+has grep -q 'has 1 answers; going on behind them$' "$tmp/err"
+
 # Likelihoods are those of study score; the choices of a context, those of each alone.
-study=${STUDY:-./study}
 cat >"$tmp/likely" <<'END'
 {"id": 1, "context": "The Eiffel", "continuation": " Tower was"}
 {"id": 2, "context": "The Eiffel ", "choices": ["Tower was", "bridge of iron", "Tower", "Tower was"]}
@@ -142,8 +197,14 @@ must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_t
 "\"stop\" must be a text that is not empty, or an array of them"}|{"prompt": "a", "stop": [""]}
 "\"stop\" must be a text that is not empty|{"prompt": "a", "stop": "\u0000"}
 "\"stop\" has more than 16 texts"}|{"prompt": "a", "stop": ["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q"]}
-"\"logprobs\" is not done here"}|{"prompt": "a", "logprobs": 1}
-"\"n\" is not done here"}|{"prompt": "a", "n": 2}
+"\"logprobs\" must be an integer from 0 to 20"}|{"prompt": "a", "logprobs": 21}
+"\"logprobs\" must be an integer from 0 to 20"}|{"prompt": "a", "logprobs": "1"}
+"\"top_logprobs\" must be an integer from 0 to 20"}|{"prompt": "a", "logprobs": true, "top_logprobs": true}
+"\"top_logprobs\" needs \"logprobs\""}|{"prompt": "a", "logprobs": false, "top_logprobs": 2}
+"\"n\" must be an integer from 1 to 128"}|{"prompt": "a", "n": 0}
+"\"n\" must be an integer from 1 to 128"}|{"prompt": "a", "n": 129}
+"\"best_of\" is not done here"}|{"prompt": "a", "best_of": 2}
+"\"n\" is not done here with a context"}|{"context": "a", "continuation": "b", "n": 2}
 "\"tools\" is not done here"}|{"prompt": "a", "tools": [1]}
 "\"messages\" must be an array of messages, one at least"}|{"messages": []}
 one at least"}|{"messages": "Hi"}

@@ -4,11 +4,12 @@ The Python package beside PyTorch: a GPT-2 of random weights, written here in pl
 TransformerLens names, and the same folder by attn. Compares names, shapes and values, then the time of what one does all day,
 in turns, and prints docs/PYTHON.md's table.
 
-    PYTHONPATH=python scripts/checks/side_by_side.py [--small] [--cpu] [--turns N] [--tokens N]
+    PYTHONPATH=python scripts/checks/side_by_side.py [--small] [--cpu] [--turns N] [--tokens N] [--folder F [--task WORD]]
 
 Needs Debian's python3-torch (with libopenblas0), and GPT-2's vocabulary in ../shared/data/vocab. --small: 2 layers of 64, and no
-times. --cpu: CPU time of one thread, where a machine has other work; else all cores and the clock. Exits with 1 where a value
-differs by more than 1e-4 of the largest of its array.
+times. --cpu: CPU time of one thread, where a machine has other work; else all cores and the clock. --folder: the model lies
+there, and is made if it does not. --task: only the time of tasks with this word, and nothing compared: a short run, where others
+wait for the machine. Exits with 1 where a value differs by more than 1e-4 of the largest of its array.
 """
 import argparse
 import json
@@ -172,19 +173,18 @@ def metric(logits, answer, wrong):
     return logits[-1, answer] - logits[-1, wrong]
 
 
-def patch_torch(model, clean, corrupted, answer, wrong, layers):
-    """[layer][pos][head] the metric with each head's z at each position, by a run for each, as in TransformerLens."""
+def patch_torch(model, cache, corrupted, answer, wrong, layers, positions):
+    """[layer][pos][head] the metric with each head's z of a cache at each position, by a run for each, as in TransformerLens."""
+    values = np.zeros((len(layers), len(positions), model.h[0].n_head), np.float32)
     with torch.no_grad():
-        _, cache = model.with_cache(clean)
-        values = np.zeros((len(layers), len(clean), model.h[0].n_head), np.float32)
-        for i, position, head in np.ndindex(*values.shape):
+        for i, j, head in np.ndindex(*values.shape):
             name = f"blocks.{layers[i]}.attn.hook_z"
 
             def give(z):
-                z[position, head] = cache[name][position, head]
+                z[positions[j], head] = cache[name][positions[j], head]
                 return z
 
-            values[i, position, head] = metric(model.with_hooks(corrupted, [(name, give)]), answer, wrong)
+            values[i, j, head] = metric(model.with_hooks(corrupted, [(name, give)]), answer, wrong)
     return values
 
 
@@ -239,7 +239,9 @@ def compare(theirs, ours, answer, wrong, *texts):
     clean, corrupted = (torch.tensor(ours.to_tokens(text), dtype=torch.long) for text in (CLEAN, CORRUPTED))
     chosen = [ours.to_single_token(token) for token in (answer, wrong)]
     layers = sorted({0, ours.config.n_layer // 2})
-    found["head × position patching"] = differs(patch_torch(theirs, clean, corrupted, *chosen, layers),
+    with torch.no_grad():
+        _, cache = theirs.with_cache(clean)
+    found["head × position patching"] = differs(patch_torch(theirs, cache, corrupted, *chosen, layers, range(len(clean))),
                                                 patch_attn(ours, answer, wrong)[layers])
     found["gradient"] = differs(gradient_torch(theirs, clean, corrupted, *chosen), gradient_attn(ours, answer, wrong))
     for name, difference in found.items():
@@ -256,7 +258,7 @@ def seconds(function, cpu):
     return now() - started
 
 
-def times(folder, config, theirs, ours, ids, answer, wrong, turns, cpu):
+def times(folder, config, theirs, ours, ids, answer, wrong, options):
     torch_ids = torch.tensor(ids, dtype=torch.long)
     clean, corrupted = (torch.tensor(ours.to_tokens(text), dtype=torch.long) for text in (CLEAN, CORRUPTED))
     chosen = [ours.to_single_token(token) for token in (answer, wrong)]
@@ -267,21 +269,26 @@ def times(folder, config, theirs, ours, ids, answer, wrong, turns, cpu):
                 function()
         return run
 
-    n_layer = config["n_layer"]
+    n_layer, n = config["n_layer"], len(clean)
+    with torch.no_grad():
+        _, cache = theirs.with_cache(clean)
     tasks = [
         ("load", lambda: load_torch(folder, config), lambda: attn.load(folder).close(), 1),
         (f"one forward pass, {len(ids)} tokens", quiet(lambda: theirs(torch_ids)), lambda: ours.run(ids), 1),
         (f"everything kept, {len(ids)} tokens", quiet(lambda: theirs.with_cache(torch_ids)),
          lambda: ours.run_with_cache(ids), 1),
-        (f"head × position patching, {n_layer} × {config['n_head']} × {len(clean)}; PyTorch: a layer's, times {n_layer}",
-         lambda: patch_torch(theirs, clean, corrupted, *chosen, [n_layer // 2]),
-         lambda: patch_attn(ours, answer, wrong), n_layer),
-        (f"attribution patching by gradient, {len(clean)} tokens",
+        (f"head × position patching, {n_layer} × {config['n_head']} × {n}; PyTorch: a layer at two positions, times {n_layer * n // 2}",
+         lambda: patch_torch(theirs, cache, corrupted, *chosen, [n_layer // 2], [n // 2, n - 1]),
+         lambda: patch_attn(ours, answer, wrong), n_layer * n // 2),
+        (f"attribution patching by gradient, {n} tokens",
          lambda: gradient_torch(theirs, clean, corrupted, *chosen), lambda: gradient_attn(ours, answer, wrong), 1),
     ]
     print("| task | PyTorch | attn | |\n|---|---|---|---|")
     for name, their, our, times_over in tasks:
-        pairs = [(times_over * seconds(their, cpu), seconds(our, cpu)) for _ in range(turns + 1)][1:]  # the first warms up
+        if options.task not in name:
+            continue
+        pairs = [(times_over * seconds(their, options.cpu), seconds(our, options.cpu))
+                 for _ in range(options.turns + 1)][1:]  # the first warms up
         a, b = (statistics.median(each) for each in zip(*pairs))
         print(f"| {name} | {said(a)} | {said(b)} | {statistics.median(x / y for x, y in pairs):.2f} × |", flush=True)
 
@@ -296,19 +303,23 @@ def main():
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--tokens", type=int, default=512)
+    parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("--task", default="")
     options = parser.parse_args()
     if not VOCABULARY.is_dir():
         sys.exit(f"{VOCABULARY}: is not there, and has GPT-2's vocabulary")
     n_threads = 1 if options.cpu else os.cpu_count()
     torch.set_num_threads(n_threads)
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        config = make(folder, options.small)
+        folder = options.folder or pathlib.Path(name)
+        folder.mkdir(exist_ok=True)
+        made = folder / "config.json"
+        config = json.loads(made.read_text()) if made.exists() else make(folder, options.small)
         theirs, ours = load_torch(folder, config), attn.load(folder, n_threads=n_threads)
         ids = np.random.default_rng(1).integers(0, config["vocab_size"], options.tokens)
-        same = compare(theirs, ours, " Mary", " John", ids[:16], ids)
+        same = options.task or compare(theirs, ours, " Mary", " John", ids[:16], ids)
         if not options.small:
-            times(folder, config, theirs, ours, ids, " Mary", " John", options.turns, options.cpu)
+            times(folder, config, theirs, ours, ids, " Mary", " John", options)
     return not same
 
 

@@ -867,7 +867,10 @@ static void write_batch_seeds(void) {
         "\"reasoning_content\":\"a\"},{\"role\":\"user\",\"content\":\"a\"}],\"frequency_penalty\":1}\nno JSON\n[1]\n"
         "{\"id\":1.5}\n{\"id\":3,\"prompt\":\"a\",\"tools\":[1]}\n{\"id\":4,\"prompt\":\"a\",\"messages\":[]}\n",
         ("{\"id\":1,\"context\":\"ab\",\"continuation\":\" a\"}\n{\"id\":2,\"context\":\"a \",\"choices\":[\"b\",\"ab\",\"a b\"]}\n"
-         "{\"id\":3,\"context\":\"\",\"choices\":[\"a\",\"\"]}\n{\"id\":4,\"prompt\":\"a\",\"max_tokens\":1}\n")};
+         "{\"id\":3,\"context\":\"\",\"choices\":[\"a\",\"\"]}\n{\"id\":4,\"prompt\":\"a\",\"max_tokens\":1}\n"),
+        ("{\"id\":1,\"prompt\":\"ab\",\"max_tokens\":3,\"n\":3,\"logprobs\":2}\n{\"body\":{\"messages\":[{\"role\":\"user\","
+         "\"content\":\"a\"}],\"max_tokens\":2,\"n\":2,\"logprobs\":true,\"top_logprobs\":20}}\n"
+         "{\"custom_id\":1,\"body\":{\"prompt\":\"a\",\"n\":128,\"max_tokens\":0,\"logprobs\":0}}\n")};
     static const char template[] = "{% for m in messages %}{{ m.role[0] + m.content }}{% endfor %}a";
     static const char *const old[] = {"", "{\"answers_of\": \"a\"}\n", "{\"answers_of\": ", "something else",
                                       "{\"id\":1}\n{"};
