@@ -6,14 +6,15 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct Sampler {
     SamplerOptions options;
     size_t n_vocab;
-    uint64_t state;        /* of xorshift64* */
-    Candidate *candidates; /* [n_vocab] */
-    int32_t *recent;       /* [penalty_window] ring of the last tokens */
-    uint32_t *counts;      /* [n_vocab] how often each token is in it */
+    uint64_t state;                /* of xorshift64* */
+    Candidate *candidates, *spare; /* [n_vocab] */
+    int32_t *recent;               /* [penalty_window] ring of the last tokens */
+    uint32_t *counts;              /* [n_vocab] how often each token is in it */
     size_t n_recent, next_recent;
 };
 
@@ -53,10 +54,11 @@ Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error
         *sampler =
             (Sampler){.options = *options, .n_vocab = n_vocab, .state = options->seed ? options->seed : 1};
         sampler->candidates = calloc(n_vocab, sizeof *sampler->candidates);
+        sampler->spare = calloc(n_vocab, sizeof *sampler->spare);
         if (options->penalty_window < SIZE_MAX)
             sampler->recent = calloc(options->penalty_window + 1, sizeof *sampler->recent);
         sampler->counts = calloc(n_vocab, sizeof *sampler->counts);
-        if (sampler->candidates && sampler->recent && sampler->counts) return sampler;
+        if (sampler->candidates && sampler->spare && sampler->recent && sampler->counts) return sampler;
     }
     error_set(error, "not enough memory to sample from %zu tokens and remember %zu", n_vocab,
               options->penalty_window);
@@ -67,6 +69,7 @@ Sampler *sampler_new(const SamplerOptions *options, size_t n_vocab, Error *error
 void sampler_free(Sampler *sampler) {
     if (!sampler) return;
     free(sampler->candidates);
+    free(sampler->spare);
     free(sampler->recent);
     free(sampler->counts);
     free(sampler);
@@ -98,7 +101,7 @@ static float draw_float(uint64_t *state) { return (float)(random_draw(state) >> 
 
 /* The tokens that the steps have left so far. */
 typedef struct Kept {
-    Candidate *items;
+    Candidate *items, *spare; /* spare: room for as many */
     size_t n;
     bool sorted;  /* the likeliest first; otherwise by id */
     bool weighed; /* p is what the logits say */
@@ -130,8 +133,29 @@ static void keep_likeliest(Kept *kept) {
     kept->sorted = kept->weighed = true;
 }
 
+enum { DIGIT = 11, BINS = 1 << DIGIT, DIGITS = 3 };
+
+/* A digit of a logit, as an integer that is the smaller the larger the logit is; the last digit comes first. */
+static size_t digit_of(float logit, int digit) {
+    int32_t bits;
+    logit += 0.0f; /* −0 becomes 0 */
+    memcpy(&bits, &logit, sizeof bits);
+    uint32_t key = bits < 0 ? (uint32_t)bits : INT32_MAX - (uint32_t)bits;
+    return key >> digit * DIGIT & (BINS - 1);
+}
+
+/* By digits, the last one first. Of equals the lower id was before the other, and stays there. */
 static void sort(Kept *kept) {
-    if (!kept->sorted) qsort(kept->items, kept->n, sizeof *kept->items, by_likelihood);
+    for (int digit = 0; digit < DIGITS && !kept->sorted; digit++) {
+        size_t places[BINS] = {0};
+        for (size_t i = 0; i < kept->n; i++) places[digit_of(kept->items[i].logit, digit)]++;
+        for (size_t bin = 0, place = 0, n; bin < BINS; bin++, place += n)
+            n = places[bin], places[bin] = place;
+        for (size_t i = 0; i < kept->n; i++)
+            kept->spare[places[digit_of(kept->items[i].logit, digit)]++] = kept->items[i];
+        Candidate *items = kept->spare;
+        kept->spare = kept->items, kept->items = items;
+    }
     kept->sorted = true;
 }
 
@@ -155,35 +179,31 @@ static void penalise(const Sampler *sampler, Kept *kept) {
         it->logit -= options->presence_penalty + options->frequency_penalty * (float)count;
     }
     kept->weighed = false;
-    if (kept->sorted) kept->sorted = false, sort(kept);
+    if (kept->sorted) qsort(kept->items, kept->n, sizeof *kept->items, by_likelihood);
     if (!isfinite(largest(kept))) keep_likeliest(kept);
 }
 
-/* Moves the k ≤ n likeliest of n candidates to the front, in any order (Hoare 1961, algorithm 65: FIND). */
-static void select_top(Candidate *candidates, size_t n, size_t k) {
-    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, last = (ptrdiff_t)k - 1;
-    while (low < high) {
-        Candidate pivot = candidates[last];
-        ptrdiff_t i = low, j = high;
-        while (i <= j) {
-            while (by_likelihood(&candidates[i], &pivot) < 0) i++;
-            while (by_likelihood(&candidates[j], &pivot) > 0) j--;
-            if (i > j) break;
-            Candidate swap = candidates[i];
-            candidates[i++] = candidates[j];
-            candidates[j--] = swap;
-        }
-        if (j < last) low = i;
-        if (last < i) high = j;
-    }
+/* How far a logit lies behind the largest, in steps of 1/64, or so far that it does not matter. */
+static size_t steps_behind(float largest, float logit) {
+    float steps = (largest - logit) * 64;
+    return steps < BINS - 1 ? (size_t)steps : BINS - 1;
 }
 
+/* Sorts only those that are not more steps behind than the k-th likeliest. */
 static void keep_top_k(const Sampler *sampler, Kept *kept) {
     size_t k = sampler->options.top_k;
     if (k >= kept->n) return;
-    if (!kept->sorted) select_top(kept->items, kept->n, k);
+    if (!kept->sorted) {
+        size_t sizes[BINS] = {0}, last = 0, n = 0;
+        float most = largest(kept);
+        for (size_t i = 0; i < kept->n; i++) sizes[steps_behind(most, kept->items[i].logit)]++;
+        for (size_t sum = sizes[0]; sum < k; sum += sizes[++last]) continue;
+        for (size_t i = 0; i < kept->n; i++)
+            if (steps_behind(most, kept->items[i].logit) <= last) kept->items[n++] = kept->items[i];
+        kept->n = n;
+        sort(kept);
+    }
     kept->n = k, kept->weighed = false;
-    sort(kept);
 }
 
 /* All tokens below (1 − top_p)/(n − 1) together weigh too little for top_p to keep any: the others are sorted. */
@@ -246,7 +266,7 @@ static Step *const steps[] = {
 
 Candidates sampler_candidates(Sampler *sampler, const float *logits) {
     uint64_t order = order_of(&sampler->options);
-    Kept kept = {.items = sampler->candidates, .n = sampler->n_vocab, .mass = 1};
+    Kept kept = {.items = sampler->candidates, .spare = sampler->spare, .n = sampler->n_vocab, .mass = 1};
     for (size_t i = 0; i < kept.n; i++) kept.items[i] = (Candidate){.logit = logits[i], .id = (int32_t)i};
     for (; order && kept.n > 1; order >>= 4)
         if (is_decided(&sampler->options, order))
