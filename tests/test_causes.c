@@ -118,6 +118,8 @@ static void test_attribute(void) {
          {"L0H0 by the position that it took it from: +0.0000 in all\n",
           "   2 \"ab\"             0.3401   +0.0000\n"}},
         {"$study attribute $g --ids 1,2 --by gradient --top 1", {"the text's nll, nats a token: +12.4963\n"}},
+        {"$study attribute $g -f tests/data/study/tale.txt --by gradient --top 1", /* pass after pass; score has the same */
+         {"the text's nll, nats a token: +11.7166\n"}},
         {"$study attribute $g -p Hi --by gradient --metric logit_diff --answer a",
          {"--metric logit_diff takes a wrong answer: give it with --wrong"},
          1},
