@@ -4,6 +4,9 @@
 static void test_options(void) {
     static const Case cases[] = {
         {"$study scroe $g", {"there is no command 'scroe'; did you mean score?\n"}, 2},
+        {"$study nets $g",
+         {"there is no command 'nets': see ./study --help\n"},
+         2}, /* two slips in a short word */
         {"$study -h", {"usage: study COMMAND"}},
         {"$study next $g -p Hi --kv f16 --top 1", {"\nentropy "}},
         {"$study next $g -p Hi --kv f32 --top 1", {"\nentropy "}},

@@ -52,6 +52,8 @@ has out_has '^score: (clean - corrupted) times the gradient in the corrupted run
 has out_has '^Sum over the embeddings of all tokens: .*; the metric.s difference: '
 try attribute "$gpt2" $pair --by ig --steps 20 --top 0 --neurons 0
 has quiet
+try attribute "$gpt2" $pair --by gradient --edges --check 3 --json
+has [ "$(grep -o '"patched_nats": [-0-9]' "$tmp/out" | wc -l)" -eq 3 ]
 try attribute "$gpt2" $pair --by gradient --edges --top 40 --dot "$tmp/edges.dot" --svg "$tmp/edges.svg" --graph "$tmp/edges.json"
 has quiet
 has grep -q '^digraph edges {$' "$tmp/edges.dot"

@@ -543,67 +543,94 @@ static void test_case_words(void) {
     check_cases(&cut, 1);
 }
 
-/* Titles stand over their columns: each table's, as wide as its columns are. */
+/* Titles stand over their columns, as wide as these are; numbers have the digits that they are to have. */
 static void test_titles(void) {
     static const Case cases[] = {
         {"$study ablate $g -p Hello --heads L0H0",
-         {"\n                 baseline    ablated     change\n", "\nnext token       baseline    ablated\n"}},
-        {"$study ablate $g -p Hello --sweep heads", {"\nhead        change        KL    top-1\n"}},
+         {"\n                 baseline    ablated     change\nnll, bits        12.79873   12.298",
+          "\nnext token       baseline    ablated\n"}},
+        {"$study ablate $g -p Hello --sweep heads",
+         {"\nhead        change        KL    top-1\nL0H0       -0.4998    3.6201    80.0%\n"}},
         {"$study attribute $g -p abcd --head L0H0 --neurons 0",
          {"\nlayer  attention       MLP    so far\n", "\npart           value\n",
           "\n key token            weight     value\n", "\n neuron  activation     value\n"}},
         {"$study attribute $g -p abcd --score 'L0H0:2>1'",
-         {"\nquery part  key part         value\n", "\npart          in query    in key\n"}},
+         {"\nquery part  key part         value\nembed       embed          -1.1695\n",
+          "\npart          in query    in key\nembed          -1.1353   -1.2498\n"}},
         {"$study attribute $g -p ab --corrupted ac --answer a --by gradient",
-         {"\n  pos  clean         corrupted         score    share\n", "\nHeads and MLPs\n",
+         {"\n  pos  clean         corrupted         score    share\n"
+          "    1  \"b\"           \"c\"             +0.0030  +0.0035\n",
+          "\nHeads and MLPs\n",
           "\nQueries, keys, values and patterns of heads\npart                   score    share\n",
           "\nL0H0 z  ", "\nL0 mlp_out  ", "\nL0 neuron 51  "}},
-        {"$study attribute $g -p ab --corrupted ac --answer a --by gradient --edges --check 2",
-         {"\nfrom     to              score    share   patched\n"}},
-        {"$study circuit $g", {"\nhead      copying  OV alone  matching      |OV|      |QK|\n"}},
-        {"$study circuit $g --composition q", {"\nhead    reads      score\n"}},
+        {"$study attribute $g -p ab --corrupted ac --answer a --by gradient --edges --check 3",
+         {"\nfrom     to              score    share   patched\n", "\nCorrelation of score and patched: "}},
+        {"$study circuit $g",
+         {"\nhead      copying  OV alone  matching      |OV|      |QK|\n"
+          "L0H0       -0.237    -0.240     0.053     6.544     9.397\n"}},
+        {"$study circuit $g --composition q", {"\nhead    reads      score\nL1H0    L0H1      0.1612\n"}},
         {"$study compare $g $g -p Hello",
          {"\n                        A          B      B - A\n", "\nlayer       mean   largest  at\n"}},
         {"$study dump $g -p Hello -o $T/titles.npz",
          {"\nkey                                  type          bytes  shape\n"}},
         {"$study explain $g -p Hello --layer 0 --head 0",
-         {"\n  key token                q·k ÷√d_head  +mask  weight      ‖v‖ weight×‖v‖\n",
+         {"\n  key token                q·k ÷√d_head  +mask  weight      ‖v‖ weight×‖v‖\n"
+          "    0 \"H\"               -7.368   -1.648      0  0.0001    8.217     0.0006\n",
           "\n  raised                  lowered\n"}},
         {"$study faithful $g -p Hi --corrupted Ho --answer a",
-         {"\n   edges   number     metric  faithfulness\n"}},
+         {"\n   edges   number     metric  faithfulness\n   0.10%        0   -11.3494       -0.0000\n"}},
         {"$study heads $g --repeat 9 --batch 1",
-         {"\nhead     entropy  /max  conf  sink  self  prev   dup   ind  tl_diag  tl_mul  tl_abs    dist  label\n"}},
+         {"\nhead     entropy  /max  conf  sink  self  prev   dup   ind  tl_diag  tl_mul  tl_abs    dist  label\n"
+          "chance     3.153 1.000 0.142 0.142 0.142 0.142 0.069 0.069    0.075   0.033  -0.409     4.8"}},
         {"$study lens $g -p Hello", {"\nrow          rank     p     KL entropy  likeliest"}},
         {"$study meaning $g -w a -p 'a b' -p 'c a'",
-         {"\nrow           mean      1-2\n", "\n  1. predicts  \"", "\n     embedded  \"", "!centred"}},
+         {"\nrow           mean      1-2\n0_pre        0.854    0.854\n", "\n  1. predicts  \"",
+          "\n     embedded  \"", "!centred"}},
         {"$study meaning $g -w a -p 'a b' -p 'c a' --centred",
          {"\ncentred: the mean over all 6 positions of the sentences is subtracted\n"}},
-        {"$study neurons $g -p Hello", {"\nneuron           value   pos  token           ‖value·w‖\n"}},
+        {"$study neurons $g -p Hello",
+         {"\nneuron           value   pos  token           ‖value·w‖\n"
+          "L0N32           5.1763     0  \"H\"                4.0748\n"}},
+        {"$study neurons $g --neuron L0N0 --corpus tests/data/study/tale.txt --top 1",
+         {"75 tokens in windows of 192; mean value 1.2377, a standard deviation of 1.2025\n    value     line  ["}},
+        {"$study faithful $g -p Hi --corrupted Ho --answer a --nodes --find 1", {"\nnode          score\n"}},
         {"$study neurons $g -p Hello --neuron L0N0", {"\n  pos token              value\n"}},
-        {"$study next $g -p Hello", {"\n rank  token                    p    bits      logit       sum\n"}},
+        {"$study next $g -p Hello",
+         {"\n rank  token                    p    bits      logit       sum\n"
+          "    1  \"\\xa3\"             82.708%    0.27     11.976   82.708%\n"}},
         {"$study patch $g -p ab --corrupted cb --answer a",
          {"\n pos  clean                    corrupted\n",
-          "\ncell      pos  clean         corrupted        effect metric, bits\n"}},
+          "\ncell      pos  clean         corrupted        effect metric, bits\n"
+          "L0          0  \"a\"           \"c\"             +1.0000     -13.8656\n"}},
         {"$study patch $g -p ab --corrupted cb --answer a --path L0H0:final",
          {"\npath                  effect metric, bits\n"}},
         {"$study rollout $g -p Hello --flow --query 0",
          {"\nquery 0 \"H\", 2 layers\n",
           "\n key token           rollout  uniform   ratio     flow   share\n"}},
         {"$study score $g -p Hello",
-         {"\n  pos  token             bits    rank  entropy  likelier, with p\n"}},
-        {"$study score $g -p 'He llo' --words", {"\n  pos  tokens    bits  word\n"}},
-        {"$study score $g -p 'Hello, all' -c 4 --chunks", {"\nchunk  tokens    bits  perplexity\n"}},
+         {"\n  pos  token             bits    rank  entropy  likelier, with p\n"
+          "    0  \"H\"                  -       -        -\n"
+          "    1  \"e\"              10.13      45     3.09  \""}},
+        {"$study score $g -p 'He llo' --words",
+         {"\n  pos  tokens    bits  word\n    1       1   10.13  \"e\"\n"}},
+        {"$study score $g -p 'Hello, all' -c 4 --chunks",
+         {"\nchunk  tokens    bits  perplexity\n    1       1   9.946    986.34"}},
         {"$study selfcheck $g -p Hello",
          {"\n                                              largest    allowed\n"}},
         {"$study shape $g",
-         {"\nparameters     outputs x inputs     per head      per layer            in all             bytes\n",
+         {"\nn_layer 2  n_head 2  n_head_kv 2  d_head 20\nd_model 40  d_ff 84  n_vocab 257  n_ctx 192\n",
+          "\nparameters     outputs x inputs     per head      per layer            in all             bytes\n",
           "\n                                    bytes   FLOPs of the text   of its last one\n"
           "        n       plain      attn  KV cache      plain     attn      FLOPs  share\n"}},
         {"$study steer $g -p Hello --token a",
-         {"\nlayer   direction      stream\n", "\nnext token       baseline    steered\n"}},
-        {"$study tokens $g -p Hello", {"\nposition        id  bytes    token\n"}},
+         {"\nlayer   direction      stream\n    1      3.4931     12.3270\n",
+          "\nnext token       baseline    steered\n"}},
+        {"$study tokens $g -p Hello",
+         {"\nposition        id  bytes    token\n       0        39      1  \"H\"\n"}},
     };
+    setenv("ATTN_KERNEL", "scalar", 1);
     CHECK_CASES(cases);
+    unsetenv("ATTN_KERNEL");
 }
 
 int main(void) {
