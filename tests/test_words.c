@@ -571,6 +571,8 @@ static void test_titles(void) {
         {"$study circuit $g --composition q", {"\nhead    reads      score\nL1H0    L0H1      0.1612\n"}},
         {"$study compare $g $g -p Hello",
          {"\n                        A          B      B - A\n", "\nlayer       mean   largest  at\n"}},
+        {"$study compare ${p%% *} ${p%.gguf*.gguf}-tanh.gguf ${p#* } -p 'the tin' --ascii", /* bars are shares of the largest */
+         {"  L0H0 5>3          ######################\n", "  L1H0 6>0          ########################\n"}},
         {"$study dump $g -p Hello -o $T/titles.npz",
          {"\nkey                                  type          bytes  shape\n"}},
         {"$study explain $g -p Hello --layer 0 --head 0",
