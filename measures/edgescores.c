@@ -39,14 +39,18 @@ static bool wants_gradient(void *user, ProbeSite site, size_t layer, size_t head
     return is_reader(user, site, layer, head, &reader);
 }
 
-/* Sums in eight lanes, in an order that the length alone fixes. */
+/* Sums sixteen lanes of floats, each of a few numbers, in an order that the length alone fixes. */
 static double dot(const float *x, const float *y, size_t n) {
-    double lanes[8] = {0}, sum = 0;
+    enum { LANES = 16, DEPTH = 16 };
+    double sum = 0;
     size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (size_t j = 0; j < 8; j++) lanes[j] += (double)x[i + j] * (double)y[i + j];
+    for (; i + LANES * DEPTH <= n; i += LANES * DEPTH) {
+        float lanes[LANES] = {0};
+        for (size_t k = i; k < i + LANES * DEPTH; k += LANES)
+            for (size_t j = 0; j < LANES; j++) lanes[j] += x[k + j] * y[k + j];
+        for (size_t j = 0; j < LANES; j++) sum += (double)lanes[j];
+    }
     for (; i < n; i++) sum += (double)x[i] * (double)y[i];
-    for (size_t j = 0; j < 8; j++) sum += lanes[j];
     return sum;
 }
 
