@@ -50,8 +50,7 @@ static void mix_readers(const Mixture *mixture, size_t first, size_t n, const Ac
     parallel_for(mixture->subject->compute.threads, n, 1, mix, &loop);
 }
 
-/* Rows [first, first + d_head) of a matrix, which make one head's numbers. */
-static Linear head_rows(const Linear *linear, size_t first, size_t d_head) {
+Linear head_rows(const Linear *linear, size_t first, size_t d_head) {
     const char *data = linear->w.data;
     return (Linear){{data + first * dtype_bytes(linear->w.dtype, linear->w.cols), linear->w.dtype, d_head,
                      linear->w.cols},

@@ -10,6 +10,9 @@
 #include "measures/contributions.h"
 #include "measures/readout.h"
 
+/* Rows [first, first + d_head) of a matrix, which make one head's numbers. */
+Linear head_rows(const Linear *linear, size_t first, size_t d_head);
+
 typedef struct Mixture {
     const Subject *subject;
     const EdgeGraph *graph;

@@ -1,5 +1,7 @@
 #include "measures/paths.h"
 
+#include "measures/mixture.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -14,20 +16,21 @@ enum {
 
 static const Config *config_of(const Paths *paths) { return model_config(paths->subject->model); }
 
-static bool is_head(const PathEnd *end) { return end->site <= PROBE_Z; }
+bool is_head_end(const PathEnd *end) { return end->site <= PROBE_Z || end->site == PROBE_GATE_INPUT; }
 
 static size_t cols_of(const Paths *paths, const PathEnd *end) {
-    return is_head(end) ? config_of(paths)->d_head : config_of(paths)->d_model;
+    return is_head_end(end) ? config_of(paths)->d_head : config_of(paths)->d_model;
 }
 
 bool path_goes_up(const Config *config, const Path *path) {
-    bool beside = path->from.site == PROBE_Z && path->to.site == PROBE_MLP_OUT && !config->parallel_residual;
+    bool beside =
+        path->from.site != PROBE_MLP_OUT && path->to.site == PROBE_MLP_OUT && !config->parallel_residual;
     return path->to.site == PROBE_LOGITS || path->from.layer < path->to.layer ||
            (beside && path->from.layer == path->to.layer);
 }
 
 static bool is_at(const PathEnd *end, ProbeSite site, size_t layer, size_t head) {
-    return end->site == site && end->layer == layer && (!is_head(end) || end->head == head);
+    return end->site == site && end->layer == layer && (!is_head_end(end) || end->head == head);
 }
 
 /* The stream that the receiver reads. */
@@ -51,7 +54,10 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     case RUN_RECEIVE:
         return is_at(&path->to, site, layer, head) ||
                (site == read_site(paths, &path->to) && layer == path->to.layer);
-    case RUN_APPLY: return is_at(&path->to, site, layer, head);
+    case RUN_APPLY:
+        if (path->to.site == PROBE_GATE_INPUT)
+            return site == PROBE_Z && layer == path->to.layer && head == path->to.head;
+        return is_at(&path->to, site, layer, head);
     default: return is_sent(paths, site, layer, head);
     }
 }
@@ -68,6 +74,33 @@ static void add_delta(const Path *path, const Activation *seen) {
     for (size_t i = 0; i < seen->n_rows; i++)
         for (size_t j = 0; j < seen->n_cols; j++)
             seen->data[i * seen->stride + j] += path->delta[(seen->position + i) * seen->n_cols + j];
+}
+
+/* A head's gates of rows of the stream, before their sigmoid. */
+static void make_gates(const Paths *paths, const Activation *seen, float *gates) {
+    const PathEnd *to = &paths->path->to;
+    const LayerWeights *w = &model_weights(paths->subject->model)->layers[to->layer];
+    const size_t d_head = config_of(paths)->d_head;
+    const Linear rows = head_rows(&w->attention.q, (2 * to->head + 1) * d_head, d_head);
+    norm_forward(&paths->compute, &w->attn_norm, seen->data, paths->normed, seen->n_rows, seen->n_cols);
+    linear_forward(&paths->compute, &(LinearOutput){gates, &rows}, 1, paths->normed, seen->n_rows);
+}
+
+/* No probe sees gates: they are made here, without and with the difference. */
+static void receive_gates(const Paths *paths, const Activation *seen) {
+    const size_t d_head = config_of(paths)->d_head;
+    float *read = paths->path->read + seen->position * d_head;
+    make_gates(paths, seen, paths->gate[0]);
+    add_delta(paths->path, seen);
+    make_gates(paths, seen, paths->gate[1]);
+    for (size_t i = 0; i < seen->n_rows * d_head; i++)
+        read[i] = (1 + expf(-paths->gate[0][i])) / (1 + expf(-paths->gate[1][i]));
+}
+
+static void apply_gates(const Path *path, const Activation *seen) {
+    for (size_t i = 0; i < seen->n_rows; i++)
+        for (size_t j = 0; j < seen->n_cols; j++)
+            seen->data[i * seen->stride + j] *= path->read[(seen->position + i) * seen->n_cols + j];
 }
 
 static void note_sent(const Paths *paths, const Activation *seen) {
@@ -90,10 +123,17 @@ static void visit(void *user, size_t lane, const Activation *seen) {
     case RUN_RECEIVE:
         if (is_at(&path->to, seen->site, seen->layer, seen->head))
             copy_rows(seen, path->read, false);
+        else if (path->to.site == PROBE_GATE_INPUT)
+            receive_gates(paths, seen);
         else
             add_delta(path, seen);
         break;
-    case RUN_APPLY: copy_rows(seen, path->read, true); break;
+    case RUN_APPLY:
+        if (path->to.site == PROBE_GATE_INPUT)
+            apply_gates(path, seen);
+        else
+            copy_rows(seen, path->read, true);
+        break;
     default: note_sent(paths, seen);
     }
 }
@@ -108,6 +148,13 @@ static bool make_room(Paths *paths, Arena *arena, Error *error) {
     }
     for (int k = 0; k < 2; k++) paths->final[k] = arena_floats(arena, 1, d);
     paths->made = arena_new(arena, n, d * sizeof(float));
+    if (config_of(paths)->family->gated_attention) {
+        paths->normed = arena_floats(arena, n, d);
+        for (int k = 0; k < 2; k++) paths->gate[k] = arena_floats(arena, n, config_of(paths)->d_head);
+        paths->compute = paths->subject->compute;
+        paths->compute.n_packed = packed_floats(n, d);
+        paths->compute.packed = arena_floats(arena, paths->compute.n_packed, 1);
+    }
     return arena_ok(arena, error, "%zu paths", paths->n_paths);
 }
 
@@ -138,7 +185,7 @@ static bool send_head(Paths *paths, Path *path, size_t first, Error *error) {
 }
 
 static bool send_difference(Paths *paths, Path *path, size_t first, Error *error) {
-    if (is_head(&path->from)) return send_head(paths, path, first, error);
+    if (is_head_end(&path->from)) return send_head(paths, path, first, error);
     for (size_t i = first * config_of(paths)->d_model; i < paths->n * config_of(paths)->d_model; i++)
         path->delta[i] = path->sent[1][i] - path->sent[0][i];
     return true;

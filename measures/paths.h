@@ -13,11 +13,18 @@
 #include "measures/lanes.h"
 #include "measures/readout.h"
 
-/* One end of an edge: a head's z or an MLP sends; a head's query, key or value, an MLP, or the final norm receives. */
+/*
+ * One end of an edge: a head's z, an MLP, or a state in attention's place sends; a head's query, key, value or gate, an MLP,
+ * such a state, or the final norm receives.
+ */
 typedef struct PathEnd {
-    ProbeSite site;     /* PROBE_Z, PROBE_MLP_OUT; PROBE_Q, PROBE_K, PROBE_V; PROBE_LOGITS: the final norm */
-    size_t layer, head; /* k, v: the kv head; 0 of an MLP */
+    ProbeSite
+        site; /* PROBE_Z; PROBE_MLP_OUT, PROBE_ATTN_OUT (a state); PROBE_Q, PROBE_K, PROBE_V, PROBE_GATE_INPUT;
+                       PROBE_LOGITS: the final norm */
+    size_t layer, head; /* k, v: the kv head; 0 of an MLP or a state */
 } PathEnd;
+
+bool is_head_end(const PathEnd *end);
 
 typedef struct Path {
     PathEnd from, to;
@@ -26,7 +33,7 @@ typedef struct Path {
 
     float *sent[2]; /* [n][cols] of the base and of the source */
     float *delta;   /* [n][d_model] */
-    float *read;    /* [n][cols] what the receiver makes of it */
+    float *read;    /* [n][cols] what the receiver makes of it; a gate: by what z is multiplied for it */
 } Path;
 
 typedef struct Paths {
@@ -36,6 +43,8 @@ typedef struct Paths {
     bool noising;
 
     Lanes lanes;
+    Compute compute;         /* of gates */
+    float *normed, *gate[2]; /* [n][d_model], [n][d_head]; NULL where heads have none */
     Readout readout;
     float *final[2],
         *made;        /* [d_model] of the base, and of the run under way; [n][d_model] what attention added */

@@ -179,6 +179,19 @@ static void test_patch(void) {
         {PATCH "--path 'L0H0:final;'", {"--path: 'L0H0:final;' is no list such as"}, 1},
         {PATCH "--path 'L0H0'", {"--path: 'L0H0' is no list such as"}, 1},
         {PATCH "--path L0H0:L9H1.v", {"--path L0H0:L9H1.v: layer 9 does not exist: there are 2"}, 1},
+        {"$study patch $s -p abcd --corrupted abdd --answer '#5' --path L0STATE:L1MLP,L0STATE:final,L0MLP:L1H0.q",
+         {"L0STATE:L1MLP        -0.4579", "L0STATE:final        +0.0412"}},
+        {"$study patch $h -p abcd --corrupted abdd --answer '#5' --path L0STATE:L1H0.g,L0STATE:L0MLP",
+         {"L0STATE:L1H0.g       -0.3339", "L0STATE:L0MLP        -1.5340"}},
+        {"$study patch $s -p abcd --corrupted abdd --answer '#5' --path L1STATE:final",
+         {"--path L1STATE:final: layer 1 keeps no state: it has heads"},
+         1},
+        {"$study patch $s -p abcd --corrupted abdd --answer '#5' --path L0STATE:L1H0.g",
+         {"--path L0STATE:L1H0.g: the heads of this model have no gates"},
+         1},
+        {"$study patch $s -p abcd --corrupted abdd --answer '#5' --path L0STATE:L0STATE",
+         {"--path L0STATE:L0STATE: the receiver does not read what the sender writes: take a later one"},
+         1},
         {PATCH "--path L0H0:final --what z", {"--path names edges: leave out --what"}, 2},
         {PATCH "--what neurons", {"--what neurons takes those of one layer: name it with --layer"}, 1},
         {"$study patch $q -p the --corrupted tho --answer o --what neurons --layer 0",
@@ -443,6 +456,7 @@ int main(void) {
     setenv("P", "tests/data/study/pairs.jsonl", 1);
     setenv("q", "tests/data/reference/qwen3moe.gguf -z tests/data/study/letters.gguf", 1);
     setenv("s", "tests/data/reference/lfm2.gguf -z tests/data/study/letters.gguf", 1);
+    setenv("h", "tests/data/reference/qwen35.gguf -z tests/data/study/letters.gguf", 1);
     write_pairs();
     RUN(test_attribute);
     RUN(test_patch);

@@ -212,13 +212,11 @@ static void test_bias_before_norm(void) {
 
 static PathEnd end_of(Part part) {
     static const ProbeSite sites[] = {
-        [PART_HEAD] = PROBE_Z,  [PART_MLP] = PROBE_MLP_OUT,  [PART_QUERY] = PROBE_Q,    [PART_KEY] = PROBE_K,
-        [PART_VALUE] = PROBE_V, [PART_FINAL] = PROBE_LOGITS, [PART_EMBED] = PROBE_EMBED};
+        [PART_HEAD] = PROBE_Z,      [PART_MLP] = PROBE_MLP_OUT,    [PART_QUERY] = PROBE_Q,
+        [PART_KEY] = PROBE_K,       [PART_VALUE] = PROBE_V,        [PART_FINAL] = PROBE_LOGITS,
+        [PART_EMBED] = PROBE_EMBED, [PART_STATE] = PROBE_ATTN_OUT, [PART_GATE] = PROBE_GATE_INPUT};
     return (PathEnd){sites[part.kind], part.layer, part.head};
 }
-
-/* Whether a path can end there. */
-static bool is_end(Part part) { return part.kind != PART_STATE && part.kind != PART_GATE; }
 
 /*
  * Every seventh edge that a path can be, but where a norm behind attention, or a gate, makes two things of them: a path sends
@@ -232,7 +230,7 @@ static size_t choose_paths(const Texts *t, Path *paths, size_t *edges) {
         bool behind = from.kind == PART_HEAD &&
                       (t->graph.gated || model_weights(t->model)->layers[from.layer].attn_post_norm.gain);
         Part to = reader_part(&t->graph, ends.reader);
-        if (from.kind == PART_EMBED || behind || !is_end(from) || !is_end(to)) continue;
+        if (from.kind == PART_EMBED || behind) continue;
         edges[n] = edge;
         paths[n++] = (Path){.from = end_of(from), .to = end_of(to)};
     }

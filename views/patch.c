@@ -20,9 +20,10 @@ static const char *const what_names[] = {"resid", "resid_pre", "attn_out", "mlp_
                                          "k",     "v",         "pattern",  "head-pos", "neurons"};
 static const size_t N_WHAT_NAMES = sizeof what_names / sizeof *what_names;
 
-/* The end of an edge: "L3H4", "L5H2.q", "L5MLP", "final". Moves *at behind it. */
+/* The end of an edge: "L3H4", "L5H2.q", "L5MLP", "L4STATE", "final". Moves *at behind it. */
 static bool parse_end(const char **at, bool sends, PathEnd *end) {
-    static const ProbeSite sites[] = {PROBE_Q, PROBE_K, PROBE_V};
+    static const ProbeSite sites[] = {PROBE_Q, PROBE_K, PROBE_V, PROBE_GATE_INPUT};
+    static const char letters[] = "qkvg";
     unsigned long long layer = 0, head = 0;
     bool one;
     *end = (PathEnd){PROBE_LOGITS};
@@ -30,18 +31,19 @@ static bool parse_end(const char **at, bool sends, PathEnd *end) {
     if (!parse_head(at, &layer, &head, &one)) return false;
     *end = (PathEnd){PROBE_MLP_OUT, (size_t)layer, (size_t)head};
     if (!one && strncmp(*at, "MLP", 3) == 0) return *at += 3, true;
+    if (!one && strncmp(*at, "STATE", 5) == 0) return end->site = PROBE_ATTN_OUT, *at += 5, true;
     if (!one) return false;
     end->site = PROBE_Z;
     if (sends) return true;
-    const char *letter = **at == '.' && (*at)[1] ? strchr("qkv", (*at)[1]) : NULL;
+    const char *letter = **at == '.' && (*at)[1] ? strchr(letters, (*at)[1]) : NULL;
     if (!letter) return false;
-    end->site = sites[letter - "qkv"];
+    end->site = sites[letter - letters];
     return *at += 2, true;
 }
 
 static bool check_end(const Study *study, const PathEnd *end, const char *list, Error *error) {
     const Config *config = model_config(study->model);
-    bool is_kv = end->site == PROBE_K || end->site == PROBE_V, is_head = end->site <= PROBE_Z;
+    bool is_kv = end->site == PROBE_K || end->site == PROBE_V, is_head = is_head_end(end);
     size_t n_head = is_kv ? config->n_head_kv : config->n_head;
     if (end->site == PROBE_LOGITS) return true;
     if (end->layer >= config->n_layer)
@@ -50,6 +52,10 @@ static bool check_end(const Study *study, const PathEnd *end, const char *list, 
     if (is_head && end->head >= n_head)
         return error_set(error, "--path %s: %s %zu does not exist: a layer has %zu, from 0 on", list,
                          is_kv ? "kv head" : "head", end->head, n_head);
+    if (end->site == PROBE_ATTN_OUT && layer_has_heads(study->model, end->layer))
+        return error_set(error, "--path %s: layer %zu keeps no state: it has heads", list, end->layer);
+    if (end->site == PROBE_GATE_INPUT && !has_gated_heads(study->model))
+        return error_set(error, "--path %s: the heads of this model have no gates", list);
     return !is_head || study_check_heads(study, end->layer, error);
 }
 
@@ -64,7 +70,8 @@ static bool parse_paths(PatchView *v, Error *error) {
         bool ok = parse_end(&at, true, &path->from) && *at++ == ':' && parse_end(&at, false, &path->to);
         if (!ok || (*at && *at != ','))
             return error_set(
-                error, "--path: '%s' is no list such as L3H4:L5H2.q,L2MLP:L4MLP,L5H1:final (.q, .k or .v)",
+                error,
+                "--path: '%s' is no list such as L3H4:L5H2.q,L2MLP:L4MLP,L5H1:final (.q, .k, .v or .g)",
                 list);
         if (!check_end(v->study, &path->from, list, error) || !check_end(v->study, &path->to, list, error))
             return false;
@@ -141,6 +148,10 @@ static void end_name(char *name, size_t size, const PathEnd *end) {
         snprintf(name, size, "final");
     else if (end->site == PROBE_MLP_OUT)
         snprintf(name, size, "L%zuMLP", end->layer);
+    else if (end->site == PROBE_ATTN_OUT)
+        snprintf(name, size, "L%zuSTATE", end->layer);
+    else if (end->site == PROBE_GATE_INPUT)
+        snprintf(name, size, "L%zuH%zu.g", end->layer, end->head);
     else
         snprintf(name, size, "L%zuH%zu%s%s", end->layer, end->head, end->site == PROBE_Z ? "" : ".",
                  end->site == PROBE_Z ? "" : probe_site_name(end->site));
@@ -335,7 +346,7 @@ const View view_patch = {
         "  --what z|q|k|v|pattern|neurons   by head (k, v: kv head), or hidden number of the MLP; all positions\n"
         "  --layer N       of one layer (needed for neurons)\n"
         "  --from N --to M   of the positions N to M - 1\n"
-        "  --path LIST     edges: L3H4:L5H2.q, L3H4:L5MLP, L5H1:final; the reader alone sees the change\n"
+        "  --path LIST     edges: L3H4:L5H2.q, L4STATE:L5MLP, L5H1:final; the reader alone sees the change\n"
         "  --noising       a corrupted activation into the clean run\n"
         "  --freeze pattern   all heads attend as in the run that is changed\n"
         "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"
