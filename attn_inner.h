@@ -25,7 +25,7 @@ struct AttnSession {
     Session *session;
     AttnSessionOptions options;
     Probe inner; /* what the engine calls, and what calls the options' probe */
-    Kept kept;   /* of the last attn_gradient: touching as much memory anew takes a tenth of its time */
+    Kept kept;   /* of the last attn_gradient: touching as much memory anew takes a sixth of its CPU time */
 };
 
 _Static_assert(sizeof(AttnError) == sizeof(Error), "errors have the same size inside and outside");
