@@ -173,6 +173,10 @@ class Session:
         """Gives its memory back; a second time does nothing."""
         with _Held(self, closed=True):
             self._free()
+            # They and the probe refer to each other, and the probe to its arrays, which would wait for the garbage collector.
+            self._callbacks.clear()
+            if self._probe is not None:
+                self._probe.copies = None
 
     @property
     def tokens(self) -> NDArray[np.int32]:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 
 import numpy as np
 
@@ -226,6 +227,26 @@ def test_nothing_leaks():
         once()
     gc.collect()
     assert SANITIZED or resident() < before * 1.02 + (1 << 19), (before, resident())
+
+
+def test_arrays_go_with_whoever_holds_them():
+    """At once, and not when the garbage collector comes, before which there may be a hundred runs."""
+    gc.collect()
+    gc.disable()
+    try:
+        for hooks in ((), [("blocks.0.attn.hook_pattern", lambda array, name: None)]):
+            logits, cache = model().run_with_cache("the cat sat", fwd_hooks=hooks)
+            held = [weakref.ref(array) for array in (logits, *cache.values())]
+            kept = cache["blocks.1.attn.hook_attn_scores"]
+            del logits, cache
+            assert [at() is kept for at in held if at() is not None] == [True]
+        with attn.load(GPT2) as loaded, loaded.session() as session:
+            session.feed([1, 2])
+        gone = [weakref.ref(each) for each in (loaded._file or session, session)]
+        del loaded, session
+        assert [at() for at in gone] == [None, None]
+    finally:
+        gc.enable()
 
 
 INTERRUPTED = """
