@@ -172,14 +172,19 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
 /*
  * Turns one query's scores of the next tile of keys into weights exp(score − max) and adds them to its running
  * softmax. The query sees the keys [begin, end) of the tile; the others get weight 0. When the maximum grows, z and the
- * sum so far are rescaled first.
+ * sum so far are rescaled first. exact: with a cache in F32, whose sums round nothing.
  */
-static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t begin, size_t end,
-                           size_t d_head) {
+static void softmax_update(const Kernels *kernels, bool exact, const Tile *tile, size_t row, size_t begin,
+                           size_t end, size_t d_head) {
     float *scores = tile->scores + row * KEY_TILE;
     memset(scores, 0, begin * sizeof *scores);
     memset(scores + end, 0, (KEY_TILE - end) * sizeof *scores);
     if (begin == end) return;
+    if (kernels->softmax_step && !exact) {
+        float shrink = kernels->softmax_step(scores + begin, end - begin, &tile->max[row], &tile->sum[row]);
+        if (shrink != 1) kernels->scale(tile->z + row * d_head, shrink, d_head);
+        return;
+    }
     float max = kernels->max(scores + begin, end - begin);
     if (max > tile->max[row]) {
         float shrink = expf(tile->max[row] - max); /* 0 at the first tile, whose max was −∞ */
@@ -233,7 +238,7 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
             if (bends)
                 bend_scores(attention, kv_head * group + (first + row) % group, position, key, end,
                             tile->scores + row * KEY_TILE);
-            softmax_update(kernels, tile, row, begin, end, d_head);
+            softmax_update(kernels, place.cache->dtype == DTYPE_F32, tile, row, begin, end, d_head);
         }
         kv_add_values(place.cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few, tile->z);
     }

@@ -7,6 +7,7 @@
 #include "sets.h"
 
 #if defined(__x86_64__) && defined(__AVX512BF16__)
+#include "bf16_sums.h"
 #include "floats.h"
 
 #include <string.h>
@@ -68,6 +69,17 @@ static const Product matmul_of_bf16 = {.pack_tokens = TILE_TOKENS,
                                        .pack = pack_tile_of_pairs,
                                        .multiply = multiply_tiles};
 
+static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
+                          const void *v, size_t v_stride, size_t n_v, size_t d) {
+    const WeightedSums w = {z, p, v, z_stride, p_stride, v_stride, n_v};
+    if (dtype == DTYPE_F32 || d % LANES)
+        avx512_weighted_sums(z, z_stride, p, p_stride, n, dtype, v, v_stride, n_v, d);
+    else if (dtype == DTYPE_F16)
+        sum_pairs(&w, DTYPE_F16, n, d);
+    else
+        sum_pairs(&w, DTYPE_I8, n, d);
+}
+
 const Kernels kernels_avx512_int8_bf16 = {
     .name = "avx512-int8-bf16",
     .runs_here = cpu_has_avx512_bf16,
@@ -75,7 +87,9 @@ const Kernels kernels_avx512_int8_bf16 = {
                  [DTYPE_F16] = FLOAT_WAYS(avx512),
                  [DTYPE_BF16] = {{{FEW_FLOATS, &matvec_of_bf16}, {SIZE_MAX, &matmul_of_bf16}}},
                  QUANTISED_PRODUCTS(avx512, bytes, avx512_matmul_bytes)},
-    .weighted_sums = avx512_weighted_sums,
+    .sums_bf16 = 1,
+    .weighted_sums = weighted_sums,
+    .softmax_step = softmax_step,
     SHARED_KERNELS(avx512),
 };
 #else

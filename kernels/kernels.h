@@ -95,7 +95,8 @@ typedef struct Kernels {
     Products products[DTYPE_LIMIT]; /* [dtype of the weights] */
 
     /*
-     * weighted_sums may split p and v into so many BF16, with errors of up to 3·2^-15 of each product; 0: it does not.
+     * weighted_sums may split p and v into so many BF16, with errors of up to 3·2^-15 of each product; with one, which F32 is
+     * spared, up to 2^-8. 0: it does not.
      */
     int sums_bf16;
 
@@ -135,6 +136,13 @@ typedef struct Kernels {
 
     /* x[i] = exp(x[i] − max) in place; returns their sum. exp(−inf) is 0; x[i] ≤ max expected. */
     float (*exp_sum)(float *x, float max, size_t n);
+
+    /*
+     * A step of a running softmax, over n ≥ 1 scores more: *max becomes the largest of them and itself, x[i] becomes
+     * exp(x[i] − *max), to 2^-15 of itself, and *sum, shrunk as the maximum has grown, gains what they add up to. Returns by how
+     * much it shrank: exp(old max − new max). NULL: max, exp_sum and scale have to do.
+     */
+    float (*softmax_step)(float *x, size_t n, float *max, float *sum);
 
     /* y = (x − mean)/√(var + eps)·gain + bias; bias may be NULL. Ba et al. 2016, arXiv:1607.06450. */
     void (*layer_norm)(float *y, const float *x, const float *gain, const float *bias, size_t n, float eps);

@@ -68,7 +68,8 @@ static double cached_value(DType dtype, const unsigned char *v, size_t i) {
 /* Strides are larger than they must be, and what lies between the rows stays as it is. */
 static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_t n_v, size_t d) {
     size_t z_stride = d + 3, p_stride = n_v + 1, v_stride = d + 2;
-    bool split = set->sums_bf16 && n >= 16 && d % 16 == 0; /* amx_sums.h */
+    bool split = set->sums_bf16 == 2 && n >= 16 && d % 16 == 0;              /* amx_sums.h */
+    bool rounded = set->sums_bf16 == 1 && dtype != DTYPE_F32 && d % 16 == 0; /* bf16_sums.h */
     float *p = allocate(n * p_stride * sizeof *p), *start = allocate(n * z_stride * sizeof *start);
     float *z = allocate(n * z_stride * sizeof *z);
     size_t v_bytes = dtype_bytes(dtype, n_v * v_stride);
@@ -95,6 +96,7 @@ static void check_weighted_sums(const Kernels *set, DType dtype, size_t n, size_
             }
             double tolerance = i < d ? ((double)(split ? 3 : 1) * (double)n_v + 2) * EPS * size : 0;
             if (split && i < d) tolerance += 3 * 0x1p-15 * size;
+            if (rounded && i < d) tolerance += 1.01 * 0x1p-8 * size;
             CHECK_NEAR(z[t * z_stride + i], sum, tolerance);
         }
     free(values);
@@ -114,6 +116,38 @@ static void test_weighted_sums(void) {
                 for (size_t d = 16; d <= 144; d += 32)
                     check_weighted_sums(sets[s], caches[k], n, n + d / 16, d);
         }
+}
+
+/* Scores in steps of 1 to 70: what each has become, and their sum, once shrunk as often as the maximum grew. */
+static void check_softmax_steps(const Kernels *set) {
+    float x[70 * 70], max = -INFINITY, sum = 0;
+    double scores[70 * 70], largest = -INFINITY, whole = 0;
+    for (size_t n = 1, at = 0; n <= 70; at += n, n++) {
+        double before = largest;
+        for (size_t i = 0; i < n; i++) {
+            x[at + i] = n % 9 ? 40 * random_float() - 40 : -200 - (float)i; /* e^-200 is 0 */
+            scores[at + i] = (double)x[at + i];
+            largest = fmax(largest, scores[at + i]);
+        }
+        float shrink = set->softmax_step(x + at, n, &max, &sum);
+        CHECK((double)max == largest, "%s, step %zu: %g is the largest", set->name, n, (double)max);
+        CHECK_NEAR(shrink, exp(before - largest), 2 * EPS);
+        whole *= exp(before - largest);
+        for (size_t i = at; i < at + n; i++) {
+            double weight = exp(scores[i] - largest);
+            CHECK_NEAR(x[i], weight, 0x1p-15 * weight + 0x1p-140);
+            whole += weight;
+        }
+        CHECK_NEAR(sum, whole, 0x1p-15 * whole);
+    }
+    x[0] = NAN, x[1] = 0;
+    (void)set->softmax_step(x, 2, &max, &sum);
+    CHECK(isnan(x[0]) && isnan(sum), "%s: NaN is lost", set->name);
+}
+
+static void test_softmax_step(void) {
+    for (size_t s = 0; s < n_sets; s++)
+        if (sets[s]->softmax_step) check_softmax_steps(sets[s]);
 }
 
 static void test_max(void) {
@@ -373,6 +407,7 @@ int main(void) {
     RUN(test_add_scaled);
     RUN(test_fade_add);
     RUN(test_weighted_sums);
+    RUN(test_softmax_step);
     RUN(test_max);
     RUN(test_exp);
     RUN(test_softmax_rows);
