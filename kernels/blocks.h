@@ -138,6 +138,12 @@ OPENED Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t 
 
 /* Four words of each row, one from each byte in `at` on, and twelve bytes behind it. */
 OPENED Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size_t at[4]) {
+#if defined(__wasm_simd128__)
+    v128_t words = wasm_v128_load32_zero(rows[0] + at[0]);
+    words = wasm_v128_load32_lane(rows[0] + at[1], words, 1);
+    words = wasm_v128_load32_lane(rows[0] + at[2], words, 2);
+    return (Words)wasm_v128_load32_lane(rows[0] + at[3], words, 3);
+#else
     Words words[4];
     for (size_t i = 0; i < 4; i++) words[i] = (Words)load_pieces(rows, at[i]);
 #if UNPACKED_ROWS == 4
@@ -150,6 +156,7 @@ OPENED Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const si
     return (Words)_mm256_unpacklo_epi64(first, last);
 #else
     return (Words){words[0][0], words[1][0], words[2][0], words[3][0]};
+#endif
 #endif
 }
 
@@ -261,12 +268,28 @@ OPENED size_t small_block_bytes(DType dtype) {
     case DTYPE_I8: break;                                                                                    \
     }
 
+/* What each byte has from a bit on; above it what a mask must take away. WebAssembly's shift of bytes is five instructions. */
+OPENED Bytes from_bit(Bytes bytes, size_t bit) {
+#if defined(__wasm__)
+    return (Bytes)((Words)bytes >> (uint32_t)bit);
+#else
+    return bytes >> (uint8_t)bit;
+#endif
+}
+
 /* 16 where bit i of the first four bytes is set, for the i of a half. */
 OPENED Bytes fifth_bits(Bytes bits, uint8_t half) {
     const Bytes16 mask = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
                   byte = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
     bits = look_up(bits, repeat16(&byte) + (uint8_t)(2 * half));
+#if defined(__wasm_simd128__) /* two instructions; clang would make a choice of them, which is six */
+    static const Bytes16 same = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    const Bytes16 *unknown = &same;
+    KEEP_ADDRESS(unknown);
+    return (Bytes)wasm_u8x16_sub_sat((v128_t)((bits & mask) == *unknown), wasm_u8x16_splat(255 - 16));
+#else
     return (Bytes)((bits & repeat16(&mask)) == repeat16(&mask)) & 16;
+#endif
 }
 
 /*
@@ -280,7 +303,7 @@ OPENED void unpack_small(DType dtype, const Group *g, size_t b,
     const Bytes first = load_pieces(rows, end - (whole ? 32 : 16)), last = load_pieces(rows, end - 16),
                 bits = fifth ? load_pieces(rows, at + (dtype == DTYPE_Q5_0 ? 2 : 4)) : first;
     for (uint8_t half = 0; half < 2; half++) {
-        Bytes q = whole ? (half ? last : first) + MIDDLE : first >> (uint8_t)(4 * half) & 15;
+        Bytes q = whole ? (half ? last : first) + MIDDLE : from_bit(first, 4 * half) & 15;
         if (fifth) q |= fifth_bits(bits, half);
         if (dtype == DTYPE_IQ4_NL) q = look_up_iq4(q);
         if (dtype == DTYPE_MXFP4) q = look_up(repeat16(&e2m1_values), q);
@@ -297,7 +320,7 @@ OPENED void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED
     for (size_t i = 0; i < 4; i++) {
         Bytes pairs = load_pieces(rows, at + 16 + 16 * i);
 #pragma GCC unroll 8
-        for (size_t j = 0; j < 4; j++) put(g, i / 2 * 8 + 2 * j + i % 2, pairs >> (uint8_t)(2 * j) & 3);
+        for (size_t j = 0; j < 4; j++) put(g, i / 2 * 8 + 2 * j + i % 2, from_bit(pairs, 2 * j) & 3);
     }
 }
 
@@ -316,7 +339,7 @@ OPENED void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED
 #pragma GCC unroll 8
         for (size_t j = 0; j < 4; j++)
             put(g, i / 2 * 8 + 2 * j + i % 2,
-                (pairs >> (uint8_t)(2 * j) & 3) | (thirds[i % 2] >> (uint8_t)(i / 2 * 4 + j) & 1) << 2);
+                (from_bit(pairs, 2 * j) & 3) | (from_bit(thirds[i % 2], i / 2 * 4 + j) & 1) << 2);
     }
 }
 
@@ -344,8 +367,8 @@ OPENED void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const
         Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 16 * i);
 #pragma GCC unroll 8
         for (size_t j = 0; j < 2; j++) {
-            Bytes q = both >> (uint8_t)(4 * j) & 15;
-            if (dtype == DTYPE_Q5_K) q |= (fifths[i % 2] >> (uint8_t)(i / 2 * 2 + j) & 1) << 4;
+            Bytes q = from_bit(both, 4 * j) & 15;
+            if (dtype == DTYPE_Q5_K) q |= (from_bit(fifths[i % 2], i / 2 * 2 + j) & 1) << 4;
             put(g, i / 2 * 4 + 2 * j + i % 2, q);
         }
     }
@@ -363,7 +386,7 @@ OPENED void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED
             Bytes lower = load_pieces(rows, at + i / 2 * 64 + 32 * j + i % 2 * 16);
             for (size_t k = 0; k < 2; k++)
                 put(g, i / 2 * 8 + 4 * k + 2 * j + i % 2,
-                    (lower >> (uint8_t)(4 * k) & 15) | (upper >> (uint8_t)(4 * k + 2 * j) & 3) << 4);
+                    (from_bit(lower, 4 * k) & 15) | (from_bit(upper, 4 * k + 2 * j) & 3) << 4);
         }
     }
 }
@@ -380,7 +403,7 @@ OPENED void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACK
     for (size_t i = 0; i < 8; i++) {
         Bytes both = load_pieces(rows, at + 8 + 16 * i);
         put(g, 2 * i, look_up_iq4(both & 15));
-        put(g, 2 * i + 1, look_up_iq4(both >> 4));
+        put(g, 2 * i + 1, look_up_iq4(from_bit(both, 4) & 15));
     }
 }
 

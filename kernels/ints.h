@@ -30,11 +30,7 @@ typedef struct Strip {
 OPENED Vec add_strip(size_t bytes, size_t span, bool mins, bool fours, Vec sums, const Strip *strip,
                      const PackedInts *x, size_t begin, size_t cols) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, spans = cols / span;
-#if defined(__wasm__)
-#pragma GCC unroll 1
-#else
 #pragma GCC unroll 4
-#endif
     for (size_t s = 0; s < spans; s += 4) {
         const size_t at = begin / span + s;
         Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
@@ -306,16 +302,13 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
     }
 }
 
-/* One of the types that have such spans and minima. */
-OPENED void unpack_such(DType dtype, size_t span, bool mins, const Group *group,
-                        const unsigned char *const rows[UNPACKED_ROWS], size_t at, size_t cols) {
-    if (span_of(dtype) == span && has_mins(dtype) == mins) unpack_type(dtype, group, rows, at, cols);
-}
-
 OPENED Group strip_group(Strip *strip) {
     return (Group){strip->q[0], sizeof strip->q[0], strip->scales, strip->mins};
 }
 
+#if defined(__wasm__)
+#include "strips_wasm.h"
+#else
 /* Those of small blocks may end within a group. What they end with is not forced open for each type. */
 static void add_rest(DType dtype, size_t bytes, float *sums, const unsigned char *const rows[UNPACKED_ROWS],
                      size_t at, const PackedInts *x, size_t begin, size_t cols) {
@@ -348,36 +341,26 @@ OPENED void strips_of_ints(size_t span, bool mins, DType dtype, size_t bytes, fl
                 Strip strip;
                 Group group = strip_group(&strip);
                 fetch(next, UNPACKED_ROWS * piece);
-                if (WASM ? cols % (4 * BLOCK) : cols < GROUP) {
+                if (cols < GROUP) {
                     add_rest(w->dtype, bytes, sums[i], strip_rows, at, &x, c, cols);
                     continue;
                 }
-#if defined(__wasm__)
-                FOR_QUANTISED(dtype, unpack_such, span, mins, &group, strip_rows, at, cols)
-#else
                 unpack_type(dtype, &group, strip_rows, at, GROUP);
-#endif
-                vec_store(sums[i], add_strip(bytes, span, mins, true, vec_load(sums[i]), &strip, &x, c,
-                                             WASM ? cols : GROUP));
+                vec_store(sums[i],
+                          add_strip(bytes, span, mins, true, vec_load(sums[i]), &strip, &x, c, GROUP));
             }
         }
         for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
     }
 }
 
-#if !defined(__wasm__)
 #define strips_of_type(dtype, ...) strips_of_ints(span_of(dtype), has_mins(dtype), dtype, __VA_ARGS__)
-#endif
 
 static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
                         const void *packed) {
-#if defined(__wasm__)
-    FOR_SPANS(span_of(w->dtype), has_mins(w->dtype), strips_of_ints, w->dtype, bytes, y, w, bias, begin, end,
-              packed)
-#else
     FOR_QUANTISED(w->dtype, strips_of_type, bytes, y, w, bias, begin, end, packed)
-#endif
 }
+#endif
 
 /*
  * For a set's file: defines the products of quantised weights by q's of so many bytes, from a few tokens to many:

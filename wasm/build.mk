@@ -4,7 +4,7 @@ ifeq ($(ARCH),wasm32)
 # Every browser with SIMD has these. Small, and fast where the time goes.
 FLAGS += -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -Wno-enum-float-conversion
 FLAGS += -D_WASI_EMULATED_MMAN -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS
-$(BUILD)/kernels/wasm.o: FLAGS += -O2
+$(BUILD)/kernels/wasm.o $(BUILD)/kernels/dtype.o: FLAGS += -O2
 $(BUILD)/tests/%.o: FLAGS += -include tests/wasi.h
 # Sizes of more than 32 bits pass there unseen: no module has them.
 $(BUILD)/tests/%.o $(addprefix $(BUILD)/hub/,tensors.o zip.o): FLAGS += -Wno-shorten-64-to-32
