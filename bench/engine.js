@@ -51,15 +51,18 @@ window.openOurs = async () => {
   const { error } = await post({ model: await (await fetch('/model')).blob(), name: 'model' });
   if (error) throw new Error(error);
 };
-/* Tokens a second: a text that is new to it, then a token at a time behind it. */
+/*
+ * Tokens a second: a text that is new to it, then a token at a time behind it, the likeliest that is text: an end's name,
+ * typed, would be eight tokens.
+ */
 window.ours = async (text, predicted) => {
   let start = performance.now();
-  let answer = await ask('next', '--top', '1', '-p', text);
+  let answer = await ask('next', '--top', '5', '-p', text);
   const prompt = answer.n_tokens / (performance.now() - start);
   start = performance.now();
   for (let i = 0; i < predicted; i++) {
-    text += answer.top[0].token;
-    answer = await ask('next', '--top', '1', '-p', text);
+    text += answer.top.find(({ token }) => !/^<[|/]/.test(token)).token;
+    answer = await ask('next', '--top', '5', '-p', text);
   }
   return [prompt * 1000, predicted / (performance.now() - start) * 1000];
 };
