@@ -172,15 +172,15 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
 /*
  * Turns one query's scores of the next tile of keys into weights exp(score − max) and adds them to its running
  * softmax. The query sees the keys [begin, end) of the tile; the others get weight 0. When the maximum grows, z and the
- * sum so far are rescaled first. exact: with a cache in F32, whose sums round nothing.
+ * sum so far are rescaled first.
  */
-static void softmax_update(const Kernels *kernels, bool exact, const Tile *tile, size_t row, size_t begin,
-                           size_t end, size_t d_head) {
+static void softmax_update(const Kernels *kernels, const Tile *tile, size_t row, size_t begin, size_t end,
+                           size_t d_head) {
     float *scores = tile->scores + row * KEY_TILE;
     memset(scores, 0, begin * sizeof *scores);
     memset(scores + end, 0, (KEY_TILE - end) * sizeof *scores);
     if (begin == end) return;
-    if (kernels->softmax_step && !exact) {
+    if (kernels->softmax_step) {
         float shrink = kernels->softmax_step(scores + begin, end - begin, &tile->max[row], &tile->sum[row]);
         if (shrink != 1) kernels->scale(tile->z + row * d_head, shrink, d_head);
         return;
@@ -213,7 +213,6 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
                         const Tile *tile) {
     const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
-    const Kernels *kernels = attention->compute.kernels;
     const CachePlace place = attention->caches->places[loop->layer];
     const bool few = is_few(attention), bends = shape->score_cap != 0 || shape->slopes;
     const float *sinks = loop->weights->sinks;
@@ -238,7 +237,7 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
             if (bends)
                 bend_scores(attention, kv_head * group + (first + row) % group, position, key, end,
                             tile->scores + row * KEY_TILE);
-            softmax_update(kernels, place.cache->dtype == DTYPE_F32, tile, row, begin, end, d_head);
+            softmax_update(place.cache->kernels, tile, row, begin, end, d_head);
         }
         kv_add_values(place.cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few, tile->z);
     }

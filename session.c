@@ -32,6 +32,13 @@ AttentionShape model_attention_shape(const Model *model) {
     };
 }
 
+/* The type of the first attention's weights; of a model without attention whatever there is. */
+static DType attention_dtype(const Weights *weights) {
+    size_t layer = 0;
+    while (layer + 1 < weights->n_layer && weights->attention_layers[layer].absent) layer++;
+    return weights->layers[layer].attention.q.w.dtype;
+}
+
 /* Hidden numbers of the widest MLP. */
 static size_t widest_hidden(const Config *config, const Weights *weights) {
     size_t widest = config->d_ff;
@@ -160,8 +167,10 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
         goto no_memory;
     session->last = floats_new(1, config->d_model);
     if (!session->last) goto no_memory;
-    if (!caches_open(&session->caches, &shape, plan.n_ctx, plan.n_chunk, options->kv_dtype,
-                     options->whole_cache, session->compute.kernels, error))
+    if (!caches_open(
+            &session->caches, &shape, plan.n_ctx, plan.n_chunk, options->kv_dtype, options->whole_cache,
+            kernels_attention(session->compute.kernels, attention_dtype(&model->weights), options->kv_dtype),
+            error))
         goto fail;
     session->attention = attention_new(&shape, &session->caches, plan.n_ctx, plan.n_chunk, &session->compute,
                                        beside ? beside->attention : NULL, error);

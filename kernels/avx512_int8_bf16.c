@@ -88,6 +88,7 @@ const Kernels kernels_avx512_int8_bf16 = {
                  [DTYPE_BF16] = {{{FEW_FLOATS, &matvec_of_bf16}, {SIZE_MAX, &matmul_of_bf16}}},
                  QUANTISED_PRODUCTS(avx512, bytes, avx512_matmul_bytes)},
     .sums_bf16 = 1,
+    .float_attention = &kernels_avx512_int8,
     .weighted_sums = weighted_sums,
     .softmax_step = softmax_step,
     SHARED_KERNELS(avx512),

@@ -38,6 +38,12 @@ const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, si
     return product;
 }
 
+const Kernels *kernels_attention(const Kernels *kernels, DType weights, DType cache) {
+    const Product *product = kernels_product(kernels, weights, SIZE_MAX, 0);
+    const bool is_exact = cache == DTYPE_F32 || !to_8_bits(product);
+    return is_exact && kernels->float_attention ? kernels->float_attention : kernels;
+}
+
 size_t kernels_company(const Kernels *kernels) { return kernels->few_sums ? PACKED_TOKENS : SIZE_MAX; }
 
 const Kernels *kernels_fastest(void) {

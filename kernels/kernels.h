@@ -100,6 +100,9 @@ typedef struct Kernels {
      */
     int sums_bf16;
 
+    /* Where that is 1: the same set, but for attention in floats; NULL elsewhere. */
+    const struct Kernels *float_attention;
+
     /* dst[i] = src[i] as float, i in [0, n), n a multiple of the dtype's block. */
     void (*unpack)(float *dst, DType dtype, const void *src, size_t n);
 
@@ -177,6 +180,12 @@ const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, si
  * with a way for tiles PACKED_TOKENS.
  */
 size_t kernels_company(const Kernels *kernels);
+
+/*
+ * The set for attention behind weights, and over a cache, of these types. It is the set itself, unless its attention rounds to
+ * BF16 what its products with such weights, or the cache, have not rounded so far: then one whose attention is in floats.
+ */
+const Kernels *kernels_attention(const Kernels *kernels, DType weights, DType cache);
 
 /*
  * The set called `name`. When name is NULL or empty, the fastest that this CPU runs and that rounds nothing to 8 bits. Its
