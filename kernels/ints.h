@@ -1,7 +1,7 @@
 /*
  * Products of quantised weights, as integers. Activations are rounded by blocks of 32 columns, x ≈ d·q, so that a span's
- * products with the weights' integers can be added up exactly. Only then they are scaled by both scales, and only these
- * sums are rounded.
+ * products with the weights' integers can be added up exactly. Only then they are scaled by both scales, first the
+ * weights', and only these sums are rounded.
  *
  * How they are rounded, and packed, stands in packed_ints.h. Three ways lead through: strips for one token, quads for a few,
  * tiles for many.
@@ -26,6 +26,12 @@ typedef struct Strip {
     _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
 } Strip;
 
+/* A span's sum of integers, scaled by its weights' scale, less their minima: d times this is added to what came before. */
+OPENED Vec scale_span(bool mins, Vec dot, Vec scale, Vec q_sum, Vec min) {
+    const Vec scaled = vec_mul(dot, scale);
+    return mins ? vec_fnma(q_sum, min, scaled) : scaled;
+}
+
 /* Strips, for one token: sums + a strip · the token, for each row in four lanes that are alike. */
 OPENED Vec add_strip(size_t bytes, size_t span, bool mins, bool fours, Vec sums, const Strip *strip,
                      const PackedInts *x, size_t begin, size_t cols) {
@@ -44,15 +50,12 @@ OPENED Vec add_strip(size_t bytes, size_t span, bool mins, bool fours, Vec sums,
             dots[j] = ints_rest(bytes, dots[j]);
         }
         const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
-                  scaled = vec_mul(dot, vec_repeat(x->d + at)),
-                  scales = vec_load(strip->scales + s * (LANES / 4)), q_sums = vec_repeat(x->sums + at),
-                  min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0);
+                  scales = vec_load(strip->scales + s * (LANES / 4)), d = vec_repeat(x->d + at),
+                  q_sums = mins ? vec_repeat(x->sums + at) : vec_set(0),
+                  min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0),
+                  scaled = scale_span(mins, dot, scales, q_sums, min);
 #define ADD_SPAN(j)                                                                                          \
-    if (fours || s + (j) < spans) {                                                                          \
-        sums = vec_fma(scaled, scales, sums);                                                                \
-        if (mins) sums = vec_fnma(q_sums, min, sums);                                                        \
-        sums = vec_unit(sums, j);                                                                            \
-    }
+    if (fours || s + (j) < spans) sums = vec_unit(vec_fma(d, scaled, sums), j);
         ADD_SPAN(0)
         ADD_SPAN(1)
         ADD_SPAN(2)
@@ -64,10 +67,7 @@ OPENED Vec add_strip(size_t bytes, size_t span, bool mins, bool fours, Vec sums,
 
 /*
  * Quads, for some tokens: a vector has LANES/4 rows and four tokens. sums [vector][row / (LANES/4)][LANES] +=
- * Σ_span scale·d·(start + Σ_unit w·q), less minima.
- *
- * Where bytes are multiplied by VNNI, sums begin at 1.5·2^23·d as a float's bits, so that they are floats when they are
- * done: d·(1.5·2^23 + sum), for |sum| < 2^22. That is why d is a power of two.
+ * Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q).
  */
 OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t span, bool mins, float *sums,
                         const Panel *panel, size_t group, const PackedInts *x, size_t begin, size_t cols) {
@@ -81,10 +81,9 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
         const size_t at = begin / span + s;
         const unsigned char *q = x->q + at * parts * chunks * 4 * tokens * 4;
         Ints dots[4 * QUADS], start[QUADS];
-        Vec offset[QUADS];
         for (size_t v = 0; v < vectors; v++) {
             start[v] = ints_repeat(x->start + at * tokens + 4 * v);
-            Ints first = ints_begin(bytes, &offset[v], vec_repeat(x->d + at * tokens + 4 * v), start[v]);
+            Ints first = ints_begin(bytes, start[v]);
             for (size_t g = 0; g < n_groups; g++) dots[g * vectors + v] = first;
         }
         CLOSED for (size_t c = 0; c < parts * chunks; c++) {
@@ -122,9 +121,10 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
             Vec scale = vec_pick(panel->scales[0] + scale_at(row, s / 4 * 4), s % 4),
                 min = mins ? vec_pick(panel->mins[0] + scale_at(row, s / 4 * 4), s % 4) : vec_set(0);
             for (size_t v = 0; v < vectors; v++) {
-                Vec *total = &totals[g * vectors + v];
-                *total = vec_fma(ints_end(bytes, dots[g * vectors + v], offset[v], start[v]), scale, *total);
-                if (mins) *total = vec_fnma(vec_repeat(x->sums + at * tokens + 4 * v), min, *total);
+                Vec *total = &totals[g * vectors + v], dot = ints_end(bytes, dots[g * vectors + v], start[v]),
+                    q_sum = mins ? vec_repeat(x->sums + at * tokens + 4 * v) : vec_set(0);
+                *total = vec_fma(vec_repeat(x->d + at * tokens + 4 * v),
+                                 scale_span(mins, dot, scale, q_sum, min), *total);
             }
         }
     }
@@ -176,10 +176,8 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
         KEEP_ADDRESS(scales);
         KEEP_ADDRESS(spans_mins);
         Ints dots[TILE_ROWS * VECTORS];
-        Vec offset[VECTORS];
         for (size_t v = 0; v < vectors; v++) {
-            Vec d = vec_load(x->d + at * tokens + v * LANES);
-            Ints start = ints_begin(bytes, &offset[v], d, ints_load(x->start + at * tokens + v * LANES));
+            Ints start = ints_begin(bytes, ints_load(x->start + at * tokens + v * LANES));
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
 #if defined(__wasm__)
@@ -206,13 +204,16 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
             }
         }
         for (size_t v = 0; v < vectors; v++) {
-            Vec q_sums = mins ? vec_load(x->sums + at * tokens + v * LANES) : vec_set(0);
+            const Vec d = vec_load(x->d + at * tokens + v * LANES),
+                      q_sums = mins ? vec_load(x->sums + at * tokens + v * LANES) : vec_set(0);
             for (size_t i = 0; i < TILE_ROWS; i++) {
-                Vec *total = &totals[i * vectors + v];
-                *total = vec_fma(ints_end(bytes, dots[i * vectors + v], offset[v],
-                                          ints_load(x->start + at * tokens + v * LANES)),
-                                 vec_set(scales[scale_at(i, 0)]), *total);
-                if (mins) *total = vec_fnma(q_sums, vec_set(spans_mins[scale_at(i, 0)]), *total);
+                Vec *total = &totals[i * vectors + v],
+                    dot =
+                        ints_end(bytes, dots[i * vectors + v], ints_load(x->start + at * tokens + v * LANES));
+                *total = vec_fma(d,
+                                 scale_span(mins, dot, vec_set(scales[scale_at(i, 0)]), q_sums,
+                                            vec_set(spans_mins[scale_at(i, 0)])),
+                                 *total);
             }
         }
     }
@@ -374,10 +375,11 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
     }                                                                                                        \
     static void multiply_##way##_##name(float *y, size_t y_stride, const Matrix *w, const float *bias,       \
                                         size_t begin, size_t end, const void *packed, size_t n){             \
-        __VA_ARGS__} linkage const Product SHARED(way##_##name) = {.pack_tokens = tokens,                    \
-                                                                   .rounding = {.largest_q = STEPS(bytes_)}, \
-                                                                   .pack = pack_##way##_##name,              \
-                                                                   .multiply = multiply_##way##_##name};
+        __VA_ARGS__} linkage const Product SHARED(way##_##name) = {                                          \
+        .pack_tokens = tokens,                                                                               \
+        .rounding = {.largest_q = LARGEST_Q(bytes_)},                                                        \
+        .pack = pack_##way##_##name,                                                                         \
+        .multiply = multiply_##way##_##name};
 #define STRIPS_PRODUCT(name, linkage, bytes)                                                                 \
     INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
                 matvec_ints(bytes, y, w, bias, begin, end, packed);)

@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 #define LARGEST_Q(bytes) ((bytes) == 1 ? 127 : 127 * 254 + 126)
-#define STEPS(bytes) ((bytes) == 1 ? 63 : LARGEST_Q(2))
 
 OPENED size_t part_bytes(size_t bytes) {
     (void)bytes;

@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #define LARGEST_Q(bytes) 32767
-#define STEPS(bytes) 32767
 
 OPENED size_t part_bytes(size_t bytes) { return bytes; } /* there is one part */
 OPENED Ints next_part(Ints dots) { return dots; }

@@ -25,8 +25,8 @@
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_rest(bytes, dots): in lanes of 32 bits, if they are not yet
  *   ints_add_fours(v): lane 4·i + j is what lanes [4·i, 4·i + 4) of v[j] add up to
- *   ints_begin(bytes, &offset, d, start): what sums begin with
- *   ints_end(bytes, dots, offset, start): d·(start + the sum of dots), as floats
+ *   ints_begin(bytes, start): what sums begin with
+ *   ints_end(bytes, dots, start): start + the sum of dots, as floats
  */
 #ifndef ATTN_LANES_H
 #define ATTN_LANES_H

@@ -139,25 +139,20 @@ static inline Ints ints_add_fours(const Ints v[4]) {
 
 static inline Vec vec_from_ints(Ints v) { return _mm256_cvtepi32_ps(v); }
 
-static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, Ints start) {
-    *offset = d;
-    if (bytes != 1) return start;
-#ifdef BYTE_DOT
-    *offset = vec_mul(d, vec_set(0x1.8p23f));
-    return ints_add(_mm256_castps_si256(*offset), start);
-#else
-    return _mm256_setzero_si256();
+static inline Ints ints_begin(size_t bytes, Ints start) {
+#ifndef BYTE_DOT
+    if (bytes == 1) return _mm256_setzero_si256();
 #endif
+    (void)bytes;
+    return start;
 }
 
-static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, Ints start) {
-#ifdef BYTE_DOT
-    (void)start;
-    if (bytes == 1) return vec_sub(_mm256_castsi256_ps(dots), offset);
-#else
+static inline Vec ints_end(size_t bytes, Ints dots, Ints start) {
+#ifndef BYTE_DOT
     if (bytes == 1) dots = ints_add(ints_rest(1, dots), start);
 #endif
-    return vec_mul(vec_from_ints(dots), offset);
+    (void)bytes, (void)start;
+    return vec_from_ints(dots);
 }
 
 static inline void vec_store_four(float *const to[4], Vec v) { /* lane 4·i + j to to[j][i] */

@@ -125,16 +125,14 @@ static inline Ints ints_add_fours(const Ints v[4]) {
 
 static inline Vec vec_from_ints(Ints v) { return _mm512_cvtepi32_ps(v); }
 
-static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, Ints start) {
-    *offset = d;
-    if (bytes != 1) return start;
-    *offset = vec_mul(d, vec_set(0x1.8p23f));
-    return ints_add(_mm512_castps_si512(*offset), start);
+static inline Ints ints_begin(size_t bytes, Ints start) {
+    (void)bytes;
+    return start;
 }
 
-static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, Ints start) {
-    (void)start;
-    return bytes == 1 ? vec_sub(_mm512_castsi512_ps(dots), offset) : vec_mul(vec_from_ints(dots), offset);
+static inline Vec ints_end(size_t bytes, Ints dots, Ints start) {
+    (void)bytes, (void)start;
+    return vec_from_ints(dots);
 }
 
 static inline void vec_store_four(float *const to[4], Vec v) { /* lane 4·i + j to to[j][i] */

@@ -113,16 +113,11 @@ static inline Ints ints_add_fours(const Ints v[4]) {
 
 static inline Vec vec_from_ints(Ints v) { return vcvtq_f32_s32(v); }
 
-static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, Ints start) {
-    *offset = d;
-    if (bytes != 1) return vdupq_n_s32(0);
-    *offset = vec_mul(d, vec_set(0x1.8p23f));
-    return ints_add(vreinterpretq_s32_f32(*offset), start);
-}
+/* Two parts of a q begin with 0, because the first one's sum is multiplied. */
+static inline Ints ints_begin(size_t bytes, Ints start) { return bytes == 1 ? start : vdupq_n_s32(0); }
 
-static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, Ints start) {
-    return bytes == 1 ? vec_sub(vreinterpretq_f32_s32(dots), offset)
-                      : vec_mul(vec_from_ints(ints_add(dots, start)), offset);
+static inline Vec ints_end(size_t bytes, Ints dots, Ints start) {
+    return vec_from_ints(bytes == 1 ? dots : ints_add(dots, start));
 }
 
 static inline void vec_store_four(float *const to[4], Vec v) { /* lane j to to[j][0] */

@@ -132,15 +132,14 @@ static inline Ints ints_add_fours(const Ints v[4]) {
 
 static inline Vec vec_from_ints(Ints v) { return wasm_f32x4_convert_i32x4(v); }
 
-static inline Ints ints_begin(size_t bytes, Vec *offset, Vec d, Ints start) {
+static inline Ints ints_begin(size_t bytes, Ints start) {
     (void)bytes;
-    *offset = d;
     return start;
 }
 
-static inline Vec ints_end(size_t bytes, Ints dots, Vec offset, Ints start) {
+static inline Vec ints_end(size_t bytes, Ints dots, Ints start) {
     (void)bytes, (void)start;
-    return vec_mul(vec_from_ints(dots), offset);
+    return vec_from_ints(dots);
 }
 
 static inline void vec_store_four(float *const to[4], Vec v) { /* lane j to to[j][0] */

@@ -2,14 +2,12 @@
  * Both factors of a product of integers: activations, rounded and packed for the tokens that are multiplied together, and a
  * panel of weights, unpacked. Activations are rounded by blocks of 32 columns, x ≈ d·q.
  *
- * A q has one byte or two. Two err by no more than 2^-16 of the block's largest, far less than the weights themselves.
- * One errs as much as Q8_0's weights do, or twice as much, because its d is a power of two: such a d costs nothing where
- * sums become floats. That is enough for text, but two ways to the same logits may end 1.5e-2 of their span apart, where
- * a float's last bit decides which way a q is rounded.
+ * A q has one byte or two. Two err by no more than 2^-16 of the block's largest, far less than the weights themselves. One
+ * errs as much as Q8_0's weights do. That is enough for text, but two ways to the same logits may end 1.5e-2 of their span
+ * apart, where a float's last bit decides which way a q is rounded.
  *
  * ints_x86.h, ints_arm64.h and ints_wasm.h have what lanes.h has not; a q has `bytes` bytes:
  *   LARGEST_Q(bytes): the largest q that activations are rounded to
- *   STEPS(bytes): a step is no more than the block's largest x over this
  *   part_bytes(bytes): q is multiplied in parts of so many bytes, each by the same weights
  *   next_part(dots): what the first part adds up to, in units of the second
  *   largest_of(x): the largest |x| of 32, or NaN
@@ -33,7 +31,7 @@ typedef struct PackedInts {
     unsigned char *q; /* [spans][parts][units of 4 bytes][tokens][4]: four columns, or two of int16 */
     float *d;         /* [spans][tokens] */
     int32_t *start;   /* [spans][tokens] −excess·Σ q: what a span's sum begins with */
-    float *sums;      /* [spans][tokens] d·Σ q, which the weights' minima are multiplied by */
+    float *sums;      /* [spans][tokens] Σ q, which the weights' minima are multiplied by */
     size_t tokens;
 } PackedInts;
 
@@ -52,25 +50,16 @@ OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, siz
 #include "ints_arm64.h"
 #endif
 
-/* The least power of two that is no less than a normal number. */
-OPENED float next_power(float a) {
-    uint32_t bits;
-    memcpy(&bits, &a, sizeof bits);
-    bits = (bits + 0x7fffff) & 0x7f800000;
-    memcpy(&a, &bits, sizeof bits);
-    return a;
-}
-
 /*
- * Rounds 32 numbers, and returns d: max |x| / LARGEST_Q, for bytes the next power of two. Blocks of nothing but tiny
- * numbers become zeros, because 1/d would overflow; from 2^100 on they count as not finite, and d is NaN.
+ * Rounds 32 numbers, and returns d = max |x| / LARGEST_Q. Blocks of nothing but tiny numbers become zeros, because 1/d would
+ * overflow; from 2^100 on they count as not finite, and d is NaN.
  */
 OPENED float round_block(size_t bytes, size_t span, unsigned char *q, int32_t halves[2], const float *x) {
-    const float largest_q = LARGEST_Q(bytes), max = largest_of(x), d = max / largest_q, power = next_power(d);
+    const float largest_q = LARGEST_Q(bytes), max = largest_of(x);
     if (!(max < 0x1p100f)) return NAN;
     if (max < 0x1p-100f) return 0;
-    round_to(bytes, span, q, halves, x, bytes == 1 ? 1 / power : largest_q / max);
-    return bytes == 1 ? power : d;
+    round_to(bytes, span, q, halves, x, largest_q / max);
+    return max / largest_q;
 }
 
 /* Tokens [first, first + tokens) of n, and zeros behind the last one. */
@@ -92,7 +81,7 @@ static inline void pack_ints(size_t bytes, void *packed, DType dtype, const floa
                 size_t i = (b * (BLOCK / span) + s) * tokens + t;
                 to.d[i] = d;
                 to.start[i] = -excess * halves[s];
-                to.sums[i] = d * (float)halves[s];
+                to.sums[i] = (float)halves[s];
             }
         }
 }
