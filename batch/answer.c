@@ -171,7 +171,8 @@ static void print_choices(FILE *file, const Answer *answer) {
     fprintf(file, "], \"best\": %zu, \"best_by_byte\": %zu", best, by_byte);
 }
 
-static void print_choice(FILE *file, const Choice *choice, const Request *request, const Tokenizer *tokenizer) {
+static void print_choice(FILE *file, const Choice *choice, const Request *request,
+                         const Tokenizer *tokenizer) {
     fputs("\"text\": ", file);
     print_text_of(file, &choice->text);
     if (!request->logprobs) return;
