@@ -16,8 +16,6 @@ enum {
 
 static const Config *config_of(const Paths *paths) { return model_config(paths->subject->model); }
 
-bool is_head_end(const PathEnd *end) { return end->site <= PROBE_Z || end->site == PROBE_GATE_INPUT; }
-
 static size_t cols_of(const Paths *paths, const PathEnd *end) {
     return is_head_end(end) ? config_of(paths)->d_head : config_of(paths)->d_model;
 }

@@ -24,7 +24,9 @@ typedef struct PathEnd {
     size_t layer, head; /* k, v: the kv head; 0 of an MLP or a state */
 } PathEnd;
 
-bool is_head_end(const PathEnd *end);
+static inline bool is_head_end(const PathEnd *end) {
+    return end->site <= PROBE_Z || end->site == PROBE_GATE_INPUT;
+}
 
 typedef struct Path {
     PathEnd from, to;

@@ -95,10 +95,10 @@ flags_of() { # flags_of HEADER: false where it is left out
     case "$(uname -m) $1" in
     *\ kernels/*wasm*) false ;;
     x86_64\ kernels/*neon* | x86_64\ kernels/*arm64*) false ;;
-    x86_64\ kernels/*avx512* | x86_64\ kernels/amx*)
+    x86_64\ kernels/*avx512* | x86_64\ kernels/amx* | x86_64\ kernels/bf16*)
         $cc $avx512 -fsyntax-only -x c /dev/null 2>/dev/null && echo "$avx512" ;;
     x86_64\ kernels/*) echo "$avx2" ;;
-    *\ kernels/*avx* | *\ kernels/amx* | *\ kernels/*x86*) false ;;
+    *\ kernels/*avx* | *\ kernels/amx* | *\ kernels/bf16* | *\ kernels/*x86*) false ;;
     esac
 }
 check "headers that do not compile alone" "$(echo "$sources" | grep '\.h$' | while read -r header; do
