@@ -13,10 +13,17 @@ PKGCONFIG = $(LIBDIR)/pkgconfig/attn.pc
 RPATH = $(if $(filter /lib /lib64 /usr/lib /usr/lib64 /usr/lib/%-linux-gnu,$(LIBDIR)),, -Wl,-rpath,$${libdir})
 LINKS = $(LIBDIR)/libattn.so $(LIBDIR)/$(SONAME)
 
+# Without lines for debuggers: half of the size. STRIP=true leaves them.
+STRIP ?= $(shell $(CC) -print-prog-name=strip)
+
 install: $(BUILT)
 	@for file in $(INSTALLED); do \
 	    from=$${file%%:*} to=$(DESTDIR)$${file#*:} mode=644; if [ -x $$from ]; then mode=755; fi; \
 	    echo "install $$to"; install -D -m $$mode $$from $$to || exit 1; \
+	    case $$from in \
+	    *.a) $(STRIP) -g $$to || exit 1 ;; \
+	    $(RUN) | $(STUDY) | $(QUANTIZE) | $(SHARED)) $(STRIP) $$to || exit 1 ;; \
+	    esac; \
 	done
 	for link in $(LINKS); do ln -sf $(notdir $(SHARED)) $(DESTDIR)$$link || exit 1; done
 	mkdir -p $(DESTDIR)$(dir $(PKGCONFIG))
