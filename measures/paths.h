@@ -18,9 +18,8 @@
  * such a state, or the final norm receives.
  */
 typedef struct PathEnd {
-    ProbeSite
-        site; /* PROBE_Z; PROBE_MLP_OUT, PROBE_ATTN_OUT (a state); PROBE_Q, PROBE_K, PROBE_V, PROBE_GATE_INPUT;
-                       PROBE_LOGITS: the final norm */
+    /* PROBE_Z; PROBE_MLP_OUT, PROBE_ATTN_OUT (a state); PROBE_Q, PROBE_K, PROBE_V, PROBE_GATE_INPUT; PROBE_LOGITS: the final norm */
+    ProbeSite site;
     size_t layer, head; /* k, v: the kv head; 0 of an MLP or a state */
 } PathEnd;
 

@@ -232,6 +232,7 @@ static const char *const on_models[] = {
     "study patch a -p abcab --corrupted bacab --answer #6 --what z --noising --json --svg out",
     "study patch a -p abcab --corrupted abcaa --answer #5 --what pattern --freeze pattern --json",
     "study patch a -p abcab --corrupted abcaa --answer #5 --freeze pattern --kv f16",
+    "study patch a -p abcab --corrupted abcaa --answer #5 --path L0STATE:L0MLP,L0H0:L1H1.g,L0STATE:final --json",
     "study rollout a -p abcab --flow --top 2",
     "study rollout a -p abcab --json --flow --query 3",
     "study circuit a",
