@@ -150,6 +150,17 @@ static void test_softmax_step(void) {
         if (sets[s]->softmax_step) check_softmax_steps(sets[s]);
 }
 
+/* Attention rounds to BF16 only where weights, or what they are multiplied with, are rounded that much, and the cache as well. */
+static void test_attention_sets(void) {
+    for (size_t s = 0; s < n_sets; s++) {
+        CHECK(kernels_attention(sets[s], DTYPE_F32, DTYPE_F16)->sums_bf16 != 1, "%s: F32", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_F16, DTYPE_Q8_0)->sums_bf16 != 1, "%s: F16", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_Q8_0, DTYPE_F32)->sums_bf16 != 1, "%s: cache", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_Q8_0, DTYPE_F16) == sets[s], "%s: Q8_0", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_BF16, DTYPE_F16) == sets[s], "%s: BF16", sets[s]->name);
+    }
+}
+
 static void test_max(void) {
     float x[70];
     for (size_t s = 0; s < n_sets; s++) {
@@ -408,6 +419,7 @@ int main(void) {
     RUN(test_fade_add);
     RUN(test_weighted_sums);
     RUN(test_softmax_step);
+    RUN(test_attention_sets);
     RUN(test_max);
     RUN(test_exp);
     RUN(test_softmax_rows);
