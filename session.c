@@ -167,10 +167,10 @@ Session *session_new(const Model *model, const SessionOptions *options, Error *e
         goto no_memory;
     session->last = floats_new(1, config->d_model);
     if (!session->last) goto no_memory;
-    if (!caches_open(
-            &session->caches, &shape, plan.n_ctx, plan.n_chunk, options->kv_dtype, options->whole_cache,
-            kernels_attention(session->compute.kernels, attention_dtype(&model->weights), options->kv_dtype),
-            error))
+    const Kernels *kernels = kernels_attention(session->compute.kernels, attention_dtype(&model->weights),
+                                               options->kv_dtype, shape.n_head / shape.n_head_kv);
+    if (!caches_open(&session->caches, &shape, plan.n_ctx, plan.n_chunk, options->kv_dtype,
+                     options->whole_cache, kernels, error))
         goto fail;
     session->attention = attention_new(&shape, &session->caches, plan.n_ctx, plan.n_chunk, &session->compute,
                                        beside ? beside->attention : NULL, error);

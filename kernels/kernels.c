@@ -13,6 +13,8 @@ enum { N_SETS = sizeof sets / sizeof *sets };
 
 const Kernels *kernels_set(size_t i) { return i < N_SETS ? sets[i] : NULL; }
 
+enum { PAIRED_QUERIES = 4 /* from so many on, attention by BF16 costs a lone token nothing */ };
+
 static bool runs_here(const Kernels *set) { return set->runs_here && set->runs_here(); }
 
 static bool to_8_bits(const Product *product) {
@@ -38,10 +40,10 @@ const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, si
     return product;
 }
 
-const Kernels *kernels_attention(const Kernels *kernels, DType weights, DType cache) {
+const Kernels *kernels_attention(const Kernels *kernels, DType weights, DType cache, size_t n_queries) {
     const Product *product = kernels_product(kernels, weights, SIZE_MAX, 0);
-    const bool is_exact = cache == DTYPE_F32 || !to_8_bits(product);
-    return is_exact && kernels->float_attention ? kernels->float_attention : kernels;
+    const bool in_floats = cache == DTYPE_F32 || !to_8_bits(product) || n_queries < PAIRED_QUERIES;
+    return in_floats && kernels->float_attention ? kernels->float_attention : kernels;
 }
 
 size_t kernels_company(const Kernels *kernels) { return kernels->few_sums ? PACKED_TOKENS : SIZE_MAX; }

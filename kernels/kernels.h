@@ -182,10 +182,11 @@ const Product *kernels_product(const Kernels *kernels, DType dtype, size_t n, si
 size_t kernels_company(const Kernels *kernels);
 
 /*
- * The set for attention behind weights, and over a cache, of these types. It is the set itself, unless its attention rounds to
- * BF16 what its products with such weights, or the cache, have not rounded so far: then one whose attention is in floats.
+ * The set for attention behind weights, and over a cache, of these types, where so many queries of a token share a key. It is the
+ * set itself, unless its attention rounds to BF16 what its products with such weights, or the cache, have not rounded so far, or
+ * packs keys in pairs for so few queries that a lone token takes longer by it: then one whose attention is in floats.
  */
-const Kernels *kernels_attention(const Kernels *kernels, DType weights, DType cache);
+const Kernels *kernels_attention(const Kernels *kernels, DType weights, DType cache, size_t n_queries);
 
 /*
  * The set called `name`. When name is NULL or empty, the fastest that this CPU runs and that rounds nothing to 8 bits. Its

@@ -150,14 +150,20 @@ static void test_softmax_step(void) {
         if (sets[s]->softmax_step) check_softmax_steps(sets[s]);
 }
 
-/* Attention rounds to BF16 only where weights, or what they are multiplied with, are rounded that much, and the cache as well. */
+/*
+ * Attention rounds to BF16 only where weights, or what they are multiplied with, are rounded that much, the cache as well, and where
+ * several queries share a key.
+ */
 static void test_attention_sets(void) {
     for (size_t s = 0; s < n_sets; s++) {
-        CHECK(kernels_attention(sets[s], DTYPE_F32, DTYPE_F16)->sums_bf16 != 1, "%s: F32", sets[s]->name);
-        CHECK(kernels_attention(sets[s], DTYPE_F16, DTYPE_Q8_0)->sums_bf16 != 1, "%s: F16", sets[s]->name);
-        CHECK(kernels_attention(sets[s], DTYPE_Q8_0, DTYPE_F32)->sums_bf16 != 1, "%s: cache", sets[s]->name);
-        CHECK(kernels_attention(sets[s], DTYPE_Q8_0, DTYPE_F16) == sets[s], "%s: Q8_0", sets[s]->name);
-        CHECK(kernels_attention(sets[s], DTYPE_BF16, DTYPE_F16) == sets[s], "%s: BF16", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_F32, DTYPE_F16, 8)->sums_bf16 != 1, "%s: F32", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_F16, DTYPE_Q8_0, 8)->sums_bf16 != 1, "%s: F16", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_Q8_0, DTYPE_F32, 8)->sums_bf16 != 1, "%s: cache",
+              sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_Q8_0, DTYPE_F16, 8) == sets[s], "%s: Q8_0", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_BF16, DTYPE_F16, 8) == sets[s], "%s: BF16", sets[s]->name);
+        CHECK(kernels_attention(sets[s], DTYPE_Q8_0, DTYPE_F16, 1)->sums_bf16 != 1, "%s: a query",
+              sets[s]->name);
     }
 }
 
