@@ -151,8 +151,8 @@ static void test_softmax_step(void) {
 }
 
 /*
- * Attention rounds to BF16 only where weights, or what they are multiplied with, are rounded that much, the cache as well, and where
- * several queries share a key.
+ * Attention rounds to BF16 only where weights, or what they are multiplied with, are rounded that much, the cache as well, and
+ * where several queries share a key.
  */
 static void test_attention_sets(void) {
     for (size_t s = 0; s < n_sets; s++) {
