@@ -36,8 +36,9 @@ OPENED void add_strips(size_t span, bool mins, size_t bytes, Vec *sums, const St
             if (mins) turn_scales(min, least, s);
         }
         const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_spread(x->start + at)));
-        sum = vec_fma(vec_mul(dot, vec_each_four(x->d + at)), scale[s % 4], sum);
-        if (mins) sum = vec_fnma(vec_each_four(x->sums + at), min[s % 4], sum);
+        const Vec minimum = mins ? min[s % 4] : vec_set(0),
+                  q_sum = mins ? vec_each_four(x->sums + at) : vec_set(0);
+        sum = vec_fma(vec_each_four(x->d + at), scale_span(mins, dot, scale[s % 4], q_sum, minimum), sum);
     }
     *sums = sum;
 }
