@@ -15,7 +15,7 @@ for i in $(seq 120); do
     case $((i % 3)) in
     0) echo "{\"custom_id\": \"c $i\", \"method\": \"POST\", \"url\": \"/v1/completions\", \"body\": {\"prompt\": \"The cat $i\", \"max_tokens\": $((i % 9))}}" ;;
     1) echo "{\"id\": $i, \"prompt\": \"A lighthouse, $i\", \"max_tokens\": $((10 + i % 9)), \"temperature\": 1.5}" ;;
-    2) echo "{\"id\": \"$i\", \"prompt\": \"The Eiffel\", \"max_tokens\": 12, \"n\": $((1 + i % 5))}" ;; # of which some are refused
+    2) echo "{\"id\": \"$i\", \"prompt\": \"The Eiffel\", \"max_tokens\": 12, \"n\": $((1 + i % 3)), \"temperature\": $((1 - i % 4))}" ;; # half of them refused
     esac
     [ $((i % 40)) -ne 0 ] || echo
 done >"$tmp/requests"
