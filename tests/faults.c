@@ -8,7 +8,8 @@
  *                             change files, and CONT it)
  *   ATTN_FAULT=a:1,b:2        several
  *   ATTN_FAULT_LOG=FILE       gets a line "struck malloc 3" as a fault strikes, and, as the program ends in an
- *                             orderly way, "calls malloc 57" for each name
+ *                             orderly way, "calls malloc 57" for each name; where none is to strike, also
+ *                             "first 4a3f malloc 17" for a call from a place that none before it came from
  *
  * A test that calls the library itself is linked with it, too, and says by faults_arm what fails (tests/faults.h).
  *
@@ -21,6 +22,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -28,6 +30,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +39,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NAMES = 64, MAX_FAULTS = 8, IO_ERR_SEEN = 0x20 /* glibc's flag, which ferror reads */ };
+enum {
+    MAX_NAMES = 64,
+    MAX_FAULTS = 8,
+    MAX_PLACES = 1 << 14,
+    N_CALLERS = 8,     /* three of them here */
+    IO_ERR_SEEN = 0x20 /* glibc's flag, which ferror reads */
+};
 
 typedef struct Fault {
     char name[32];
@@ -58,6 +67,7 @@ static Calls calls[MAX_NAMES];
 static atomic_size_t n_calls;
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
 static const char *log_path;
+extern const char __executable_start[], etext[]; /* the linker's */
 static atomic_bool
     ready; /* what happens before main and behind it, as a sanitizer's own calls, is let through */
 
@@ -141,6 +151,30 @@ static size_t find_calls(const char *name, size_t n) {
     return i;
 }
 
+/*
+ * Notes a call from another place than all before it: one with others of the last callers. Its number is the same in each run
+ * of a program.
+ */
+static void note_place(const char *name, unsigned long n) {
+    static atomic_ullong known[MAX_PLACES];
+    void *callers[N_CALLERS];
+    int n_callers = backtrace(callers, N_CALLERS);
+    unsigned long long place = 0;
+    for (int i = 0; i < n_callers; i++) {
+        uintptr_t at = (uintptr_t)callers[i] - (uintptr_t)__executable_start;
+        if (at < (uintptr_t)(etext - __executable_start)) place = (place ^ at) * 0x9E3779B97F4A7C15u;
+    }
+    place ^= place >> 32;
+    for (size_t i = place % MAX_PLACES; known[i] != place; i = (i + 1) % MAX_PLACES) {
+        if (known[i]) continue; /* there is always a free one */
+        char what[40];
+        known[i] = place;
+        snprintf(what, sizeof what, "first %llx", place);
+        log_line(what, name, n);
+        return;
+    }
+}
+
 /* A signal's handler must not wait for the lock, which the code that it interrupts may hold: what is known needs none. */
 static Calls *calls_of(const char *name) {
     size_t n = atomic_load(&n_calls), i = find_calls(name, n);
@@ -159,6 +193,7 @@ static Calls *calls_of(const char *name) {
 static bool strikes(const char *name) {
     if (!atomic_load(&ready)) return false;
     unsigned long n = atomic_fetch_add(&calls_of(name)->n, 1) + 1;
+    if (log_path && n_faults == 0) note_place(name, n);
     for (size_t i = 0; i < n_faults; i++) {
         const Fault *fault = &faults[i];
         if (strcmp(fault->name, name) != 0 || (fault->and_after ? n < fault->first : n != fault->first))

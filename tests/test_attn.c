@@ -458,6 +458,13 @@ static void test_parts(void) {
         parts[1] = good, parts[1].session = stranger;
         CHECK(!attn_feed_many(parts, N, &error) && strstr(error.message, "part 1 is of another model"), "%s",
               error.message);
+        AttnSession *fast = attn_session_new(world.model, &(AttnSessionOptions){.fast = true}, &error);
+        parts[1].session = fast;
+        CHECK(
+            kernels_fastest() == kernels_pick(NULL, NULL) ||
+                (!attn_feed_many(parts, N, &error) && strstr(error.message, "a session with another `fast`")),
+            "%s", error.message);
+        attn_session_free(fast);
         CHECK(!attn_session_new(other, &(AttnSessionOptions){.beside = world.session}, &error) &&
                   strstr(error.message, "is of another model"),
               "%s", error.message);

@@ -397,6 +397,33 @@ static Session *begin(const Model *model, size_t n_ctx, Error *error) {
     return session_new(model, &options, error);
 }
 
+/* Of two texts that go through the layers together one has no finite logits, whose places are beside each other or apart. */
+static void test_texts_not_finite(void) {
+    for (int i = 0; i < 4; i++) {
+        Gguf gguf = good_model(GPT2);
+        n_file = gguf_write(&gguf, file);
+        memcpy(file + gguf_find_tensor(&gguf, "token_embd.weight")->data_at, &(float){NAN}, 4);
+        Model *model = accept_file();
+        Error error = {{0}};
+        float logits[3 * N_VOCAB];
+        Session *sessions[] = {model ? begin(model, 0, &error) : NULL,
+                               model ? begin(model, 0, &error) : NULL};
+        const int32_t bad[] = {0, 1}, good[] = {1, 2};
+        FeedPart parts[] = {{sessions[0], i % 2 ? good : bad, 2, logits, 1},
+                            {sessions[1], i % 2 ? bad : good, 2, logits + (1 + i / 2) * N_VOCAB, 1}};
+        CHECK(sessions[0] && sessions[1], "%s", error.message);
+        if (sessions[0] && sessions[1]) {
+            CHECK(!session_feed_many(parts, 2, &error), "%d: logits of NaN", i);
+            check_message(&error, scratch_path(), "not finite", "token_embd.weight");
+            CHECK(session_position(sessions[0]) == 0 && session_position(sessions[1]) == 0, "%d: they moved",
+                  i);
+        }
+        session_free(sessions[0]);
+        session_free(sessions[1]);
+        model_close(model);
+    }
+}
+
 /* NaN or infinity as the first number of each tensor in turn. */
 static void test_weights_not_finite(void) {
     static const float values[] = {(float)NAN, (float)INFINITY};
@@ -549,6 +576,7 @@ int main(void) {
     RUN(test_vocabulary_keys);
     RUN(test_vocabulary_elements);
     RUN(test_weights_not_finite);
+    RUN(test_texts_not_finite);
     RUN(test_tokens);
     RUN(test_context_beyond_positions);
     RUN(test_context_beyond_memory);

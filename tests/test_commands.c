@@ -106,6 +106,9 @@ static void test_not_finite(void) {
          {"nan: the logits are not finite"},
          1},
         {"$run $T/nan -p ab -n 2", {"nan: the logits are not finite"}, 1},
+        {"echo '{{ messages[-1].content }}' >$T/bare; echo ab | $run $T/late --chat --chat-template $T/bare -n 4 --temp 0",
+         {"late: the logits are not finite"},
+         1},
         {"$study attribute $T/nan -p ab --by gradient", {"nan: the logits are not finite"}, 1},
         {"$study patch $T/nan $ab", {"nan: the logits are not finite"}, 1},
         {"$study patch $T/nan $ab --path L0H0:final", {"nan: the logits are not finite"}, 1},
@@ -215,6 +218,16 @@ static void test_batch(void) {
           "{\"id\": 2, \"error\": \"the context is empty, and the vocabulary has no token to begin with\"}\n"}},
         {"printf '{\"id\":1,\"prompt\":\"ab\",\"max_tokens\":1}\\n{\"id\":2,\"prompt\":\"ab\"}\\n' | $run $T/late --batch - -np 3 -n 4 --temp 0",
          {"{\"id\": 1, \"text\": \"", "{\"id\": 2, \"error\": \"", "late: the logits are not finite"}},
+        {"seq 70 | sed 's/.*/{\"id\": &, \"prompt\": \"Hello\"}/' >$T/many; "
+         "$run $g --batch $T/many -np 70 -n 3 --temp 0 | sed 's/\"id\": [0-9]*/id/' | uniq -c",
+         {"     70 {id, \"text\": \""}},
+        {"printf '{\"id\": 1, \"messages\": [{\"role\": \"user\", \"content\": [{\"type\": 5, \"text\": \"a\"}]}]}' | $run $g --batch -",
+         {"\"error\": \"a message's content may have parts of text only\"}"}},
+        {"head -c 16777300 /dev/zero | tr '\\0' x | $run $g --batch -",
+         {"{\"line\": 1, \"error\": \"the line has more than 16777216 bytes\"}\n"}},
+        {"truncate -s 300M $T/hole; $run $g --batch $T/hole; rm $T/hole",
+         {"{\"line\": 1, \"error\": \"the line has more than 16777216 bytes\"}\n",
+          "hole: line 1 has no end within 268435456 bytes"}},
         /* The token that begins a text foresees its first one, also where no other text has it: study score --bos. */
         {"for c in ab '' '  '; do echo \"{\\\"context\\\":\\\"$c\\\",\\\"continuation\\\":\\\"cab\\\"}\"; done | $run $g --batch - -np 1; "
          "$study score $g -p cab --bos --json",

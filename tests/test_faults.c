@@ -4,8 +4,8 @@
  * line on stderr; no output file is half written, and nothing is left beside it. Memory that is not freed is a
  * sanitizer's find (make sanitize).
  *
- * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) up to 150,
- * or 50 under a sanitizer.
+ * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) up to 50, and each call
+ * from a place in a program that no call before it came from.
  */
 #include "test.h"
 
@@ -178,6 +178,7 @@ typedef struct Bytes {
 typedef struct Usual {
     Bytes out, err, file;
     unsigned long calls[N_KINDS];
+    char *log;
     int code;
 } Usual;
 
@@ -399,11 +400,38 @@ static Usual run_as_usual(const Command *command) {
           command->words, status, usual.err.data);
     Bytes log = get_file(in_slot(slot, "log"));
     for (size_t i = 0; i < N_KINDS; i++) usual.calls[i] = calls_in(log.data, kinds[i].name);
-    free(log.data);
+    usual.log = log.data;
     return usual;
 }
 
-static void free_usual(Usual *usual) { free(usual->out.data), free(usual->err.data), free(usual->file.data); }
+static void free_usual(Usual *usual) {
+    free(usual->out.data), free(usual->err.data), free(usual->file.data), free(usual->log);
+}
+
+/* Whether a place is heard of for the first time. */
+static bool is_new(const char *program, unsigned long long place) {
+    static unsigned long long known[1 << 16];
+    static size_t n;
+    for (size_t i = 0; program[i]; i++) place = place * 31 + (unsigned char)program[i];
+    for (size_t i = 0; i < n; i++)
+        if (known[i] == place) return false;
+    if (n == sizeof known / sizeof *known) exit(1);
+    known[n++] = place;
+    return true;
+}
+
+/* Each call from a place that no command before this one had, nor any call before it. */
+static void try_places(const Command *command, const Usual *usual, const Kind *kind) {
+    for (const char *line = usual->log; line; line = strchr(line, '\n')) {
+        unsigned long long place;
+        unsigned long call;
+        char name[32];
+        line += *line == '\n';
+        if (sscanf(line, "first %llx %31s %lu", &place, name, &call) == 3 && strcmp(name, kind->name) == 0 &&
+            is_new(command->program, place))
+            run_with(command, usual, kind, call, "");
+    }
+}
 
 /* Of n calls, those that are tried: all, or `most` of them, spread; `seed` moves them. */
 static bool is_tried(unsigned long call, unsigned long n, unsigned long most, unsigned long seed) {
@@ -414,20 +442,21 @@ static bool is_tried(unsigned long call, unsigned long n, unsigned long most, un
 static void try_kinds(const Command *command, size_t first, size_t n, unsigned long most) {
     Usual usual = run_as_usual(command);
     unsigned long seed = (unsigned long)(command - commands);
-    for (size_t i = first; i < first + n; i++)
+    for (size_t i = first; i < first + n; i++) {
+        if (long_form) try_places(command, &usual, &kinds[i]);
         for (unsigned long call = 1; call <= usual.calls[i]; call++) {
             if (is_tried(call, usual.calls[i], most, seed)) run_with(command, &usual, &kinds[i], call, "");
             if (call < usual.calls[i] && (i == 0 || long_form) &&
                 is_tried(call, usual.calls[i], most / 2 + 1, seed + 3))
                 run_with(command, &usual, &kinds[i], call, "+");
         }
+    }
     finish_all();
     free_usual(&usual);
 }
 
 static void test_memory(void) {
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        try_kinds(&commands[i], 0, 1, long_form ? how_many(150, 150, 50) : 2);
+    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 0, 1, long_form ? 50 : 2);
 }
 
 static void test_other_calls(void) {

@@ -361,6 +361,14 @@ static bool stop_once(void *user) {
 }
 
 /* A model that says "on" for ever. */
+static bool wants_nothing(void *user, ProbeSite site, size_t layer, size_t head) {
+    (void)user, (void)site, (void)layer, (void)head;
+    return false;
+}
+
+static const Probe nobody = {NULL, wants_nothing, NULL};
+static const Probe *watcher; /* of the session, once there is a generator */
+
 static Guessed guess_chain(size_t n, Record *record, Speculate speculate) {
     Error error = {""};
     int32_t on = 15;
@@ -375,6 +383,7 @@ static Guessed guess_chain(size_t n, Record *record, Speculate speculate) {
     Play play = {.stage = &stage, .record = record, .most = SIZE_MAX};
     play.session = session_new(stage.model, &options, &error);
     play.generator = generator_new(stage.model, stage.tokenizer, play.session, &generation, &error);
+    session_watch(play.session, watcher);
     n_passes = 0;
     CHECK(generator_add(play.generator, &on, 1, &(Feed){0}, &fits, &error) && fits, "%s", error.message);
     for (int i = 0; i < 2 && record->n_sampled < n && end == END_LIMIT; i++) {
@@ -397,6 +406,12 @@ static void test_a_text_that_repeats(void) {
     CHECK(record.n == plain.n && memcmp(record.bytes, plain.bytes, record.n) == 0, "another text");
     CHECK(guessed.n_held > 920 && guessed.n == guessed.n_held, "%zu of %zu held", guessed.n_held, guessed.n);
     CHECK(n_passes < 70, "%zu passes", n_passes);
+    watcher = &nobody, record.n = record.n_sampled = 0;
+    guessed = guess_chain(1000, &record, SPECULATE_ON);
+    CHECK(record.n == plain.n && memcmp(record.bytes, plain.bytes, record.n) == 0 && n_passes == 1000 &&
+              guessed.n == 0,
+          "%zu guesses where somebody looks on", guessed.n);
+    watcher = NULL;
 }
 
 /* A run that is stopped in a pass with guesses has what was accepted before it, and goes on with the same text. */
@@ -414,22 +429,16 @@ static void test_stopped_in_a_pass(void) {
     stop_at = 0;
 }
 
-static bool wants_nothing(void *user, ProbeSite site, size_t layer, size_t head) {
-    (void)user, (void)site, (void)layer, (void)head;
-    return false;
-}
-
 /* Nothing is guessed that cannot be taken back: where layers keep a state, and where somebody looks on. */
 static void test_who_is_not_guessed(void) {
     static const char *const paths[] = {"tests/data/reference/lfm2.gguf", "tests/data/reference/qwen35.gguf",
                                         "tests/data/reference/gpt2-f32.gguf"};
-    static const Probe probe = {NULL, wants_nothing, NULL};
     for (size_t i = 0; i < COUNT(paths); i++) {
         Error error = {""};
         Stage stage = open_stage(paths[i]);
         SessionOptions options = {
             .n_ctx = 30,
-            .probe = i == 2 ? &probe : NULL,
+            .probe = i == 2 ? &nobody : NULL,
             .compute = {.kernels = kernels_pick(NULL, &error), .threads = stage.threads}};
         Session *session = session_new(stage.model, &options, &error);
         CHECK(session && !session_takes_guesses(session), "%s", paths[i]);
@@ -557,6 +566,7 @@ static double cost_of_text(const int32_t *ids, size_t n, const double costs[5]) 
             below(10) ? 0.9 + 0.02 * (double)below(10) : 1 + (double)below(6); /* others work here, too */
         cost += costs[size];
         guesses_time(guesses, 1 + n_guesses, 1e-3 * noise * costs[size]);
+        guesses_time(guesses, 1 + n_guesses, 0); /* a clock that stood still tells nothing */
         for (n_held = 0; n_held < n_guesses && guess[n_held] == ids[i + n_held];) n_held++;
         for (size_t k = 0; k <= n_held; k++) guesses_learn(guesses, ids[i + k]);
     }
