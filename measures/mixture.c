@@ -161,9 +161,7 @@ static void replace(const Mixture *mixture, const Activation *seen) {
     case PROBE_Q: put_head(seen, mixture->q, graph->n_head); break;
     case PROBE_K: put_head(seen, mixture->k, graph->n_head_kv); break;
     case PROBE_V: put_head(seen, mixture->v, graph->n_head_kv); break;
-    case PROBE_Z:
-        if (graph->gated) put_gate(mixture, seen);
-        break;
+    case PROBE_Z: put_gate(mixture, seen); break;
     case PROBE_RESID_MID: put_stream(mixture, PART_MLP, seen); break;
     case PROBE_RESID_POST: put_stream(mixture, PART_FINAL, seen); break;
     default: break;

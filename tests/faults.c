@@ -66,6 +66,8 @@ static atomic_ulong n_struck;
 static Calls calls[MAX_NAMES];
 static atomic_size_t n_calls;
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long first_calls[MAX_PLACES]; /* since faults_arm */
+static size_t n_first_calls;
 static const char *log_path;
 extern const char __executable_start[], etext[]; /* the linker's */
 static atomic_bool
@@ -114,7 +116,7 @@ static bool read_fault(const char *text, Fault *fault) {
 unsigned long faults_arm(const char *given) {
     char copy[256], *rest = copy;
     snprintf(copy, sizeof copy, "%s", given);
-    n_faults = 0;
+    n_faults = n_first_calls = 0;
     for (size_t i = 0; i < atomic_load(&n_calls); i++) atomic_store(&calls[i].n, 0);
     for (char *one; (one = strsep(&rest, ",")) && *one; n_faults++)
         if (n_faults == MAX_FAULTS || !read_fault(one, &faults[n_faults])) {
@@ -122,6 +124,11 @@ unsigned long faults_arm(const char *given) {
             _exit(99);
         }
     return atomic_exchange(&n_struck, 0);
+}
+
+const unsigned long *faults_first_calls(size_t *n) {
+    *n = n_first_calls;
+    return first_calls;
 }
 
 static void __attribute__((constructor)) begin(void) {
@@ -169,6 +176,7 @@ static void note_place(const char *name, unsigned long n) {
         if (known[i]) continue; /* there is always a free one */
         char what[40];
         known[i] = place;
+        first_calls[n_first_calls++] = n;
         snprintf(what, sizeof what, "first %llx", place);
         log_line(what, name, n);
         return;
@@ -193,7 +201,7 @@ static Calls *calls_of(const char *name) {
 static bool strikes(const char *name) {
     if (!atomic_load(&ready)) return false;
     unsigned long n = atomic_fetch_add(&calls_of(name)->n, 1) + 1;
-    if (log_path && n_faults == 0) note_place(name, n);
+    if (n_faults == 0) note_place(name, n);
     for (size_t i = 0; i < n_faults; i++) {
         const Fault *fault = &faults[i];
         if (strcmp(fault->name, name) != 0 || (fault->and_after ? n < fault->first : n != fault->first))

@@ -137,6 +137,12 @@ static void test_attribute(void) {
          "[ \"$(sum --pairs $T/grown)\" = \"$(sum -p a --answer b)\" ] && "
          "[ \"$(sum --pairs $T/grown-two)\" = \"$(sum -p a --answer bc)\" ] && sum -p a",
          {"sum of all parts +0.7150, logit +0.7150; off by 0.0000\n"}},
+        {"mkdir $T/deaf_to_z; echo '{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {\"a\": 0, \"b\": 1, \"c\": 2, \"d\": 3, "
+         "\"e\": 4, \"f\": 5, \"g\": 6, \"h\": 7}}, \"decoder\": {\"type\": \"Fuse\"}, "
+         "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"z\"}, \"content\": \"\"}}' >$T/deaf_to_z/tokenizer.json; "
+         "echo '{\"clean\": \"a\", \"corrupted\": \"b\", \"answer\": \"z\"}' >$T/z; $study attribute $T/one -z $T/deaf_to_z --pairs $T/z",
+         {"z: line 1: \"answer\" is no token\n"},
+         1},
         {"$study attribute $g -p Hi --corrupted Ho --answer a --by gradient --edges --noising --top 1 --check 1",
          {"(what is sent in the corrupted run - in the clean one)", "where it is read in the clean run\n",
           "L0H1     final         +3.2149 +23.5939   +3.3423\n"}},
@@ -227,6 +233,10 @@ static void test_patch(void) {
 /* Heads by their weights alone. */
 static void test_circuit(void) {
     static const Case cases[] = {
+        /* A head's gate is kept with its queries; keys and values with any head that reads them. */
+        {"$study faithful $h -p Hi --corrupted Ho --answer '#5' --keep L1H0,L0MLP --json | tr '{' '\\n' | grep -c 'L0MLP\", \"reader\": \"L1H0.[qgkv]\"'; "
+         "$study faithful $h -p Hi --corrupted Ho --answer '#5' --keep L1H1,L0MLP --json",
+         {"4\n", "\"reader\": \"L1H1.g\"", "\"reader\": \"L1H0.k\"", "!L1H0.g\"", "!L1H0.q\""}},
         {"$study circuit $g -p Hi", {"circuit looks at weights alone: leave out the text"}, 2},
         {"$study circuit $g -f $T/60", {"circuit looks at weights alone: leave out the text"}, 2},
         {"$study circuit $g --composition k", {"L1H0    L0H1      0.156"}},

@@ -445,13 +445,34 @@ static void check_graph(const EdgeDrawing *drawing, const char *text, size_t n) 
     json_free(graph);
 }
 
-/* All edges of a model, with a score each; the vocabulary is another's. */
-static void check_drawing(const char *path) {
+/* Where the edges to a reader end. */
+static double x_of(const char *text, Part reader) {
+    char name[64], title[80];
+    double x = NAN;
+    snprintf(title, sizeof title, " to %s: ", graph_name(name, reader));
+    const char *at = strstr(text, title);
+    while (at && at > text && strncmp(at, "<path", 5) != 0) at--;
+    if (at) sscanf(at, "<path d=\"M%*f %*fC%*f %*f %*f %*f %lf", &x);
+    return x;
+}
+
+/* A gate's edges end beside the queries', where keys have boxes of their own, else behind the values'. */
+static void check_gate(const char *text, bool own_keys) {
+    double q = x_of(text, (Part){PART_QUERY, 1, 0}), k = x_of(text, (Part){PART_KEY, 1, 0}),
+           v = x_of(text, (Part){PART_VALUE, 1, 0}), gate = x_of(text, (Part){PART_GATE, 1, 0});
+    CHECK(v - k > 3, "keys and values at %g and %g", k, v);
+    CHECK_NEAR(gate - q, (own_keys ? 2.5 : 1) * (v - k), 0.3);
+    if (own_keys) CHECK_NEAR(k - q, v - k, 0.21);
+}
+
+/* All edges of a model, with a score each; the vocabulary is another's. own_keys: as if each head had its own keys. */
+static void check_drawing(const char *path, bool own_keys) {
     Error error = {{0}};
     Arena arena = {0};
     EdgeGraph graph;
     Model *model = model_open(path, &error), *vocabulary = model_open(MODELS "gpt2-f32.gguf", &error);
     Tokenizer *tokenizer = tokenizer_new(model_checkpoint(vocabulary), &error);
+    if (own_keys) ((Config *)model_config(model))->n_head_kv = model_config(model)->n_head;
     CHECK(edgegraph_begin(&graph, model, &arena, &error), "%s", error.message);
     const int32_t tokens[] = {34, 0, 200, 4};
     DrawnEdge *edges = arena_new(&arena, graph.n_edges, sizeof *edges);
@@ -473,6 +494,7 @@ static void check_drawing(const char *path) {
     free(text);
     text = written(drawing_svg, &drawing, &n);
     CHECK(times_in(text, "<path ") == graph.n_edges && times_in(text, "nan") == 0, "%s: edges drawn", path);
+    if (graph.gated) check_gate(text, own_keys);
     free(text);
     arena_free(&arena);
     tokenizer_free(tokenizer);
@@ -481,10 +503,11 @@ static void check_drawing(const char *path) {
 }
 
 static void test_drawings(void) {
-    check_drawing(MODELS "gpt2-f32.gguf");
-    check_drawing(MODELS "llama-f32.gguf");
-    check_drawing(MODELS "lfm2.gguf");
-    check_drawing(MODELS "qwen35.gguf");
+    check_drawing(MODELS "gpt2-f32.gguf", false);
+    check_drawing(MODELS "llama-f32.gguf", false);
+    check_drawing(MODELS "lfm2.gguf", false);
+    check_drawing(MODELS "qwen35.gguf", false);
+    check_drawing(MODELS "qwen35.gguf", true);
 }
 
 /* Rows of ±3·10^38, behind a norm that makes numbers of 10^-38: logits are finite, and what goes back is not. */

@@ -4,12 +4,14 @@
  * with their way back. What is read says that
  * memory is lacking, or gives what it gives otherwise. Memory that is not freed is a sanitizer's find (make sanitize).
  *
- * The short form tries a few allocations of each, the long one (ATTN_LONG_TESTS=1) nearly all of the first hundred.
+ * Each place in the program that allocates is tried once. Besides, the short form tries a few allocations of each text, the
+ * long one (ATTN_LONG_TESTS=1) nearly all of the first hundred.
  */
 #include "attn.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/input.h"
 #include "jinja/template.h"
+#include "layers/kv_cache.h"
 #include "open.h"
 #include "regex/pattern.h"
 #include "tests/faults.h"
@@ -156,7 +158,7 @@ static bool run_model(String path, Made *made, Error *error) {
 }
 
 static Made usual, made;
-static size_t n_failed;
+static size_t n_failed, n_places;
 
 /* Whether the call was reached. */
 static bool try_call(Reading *reading, String what, const Error *refused, size_t call, const char *more) {
@@ -183,6 +185,13 @@ static void try_all(Reading *reading, String what) {
     if (is_long < 0) is_long = getenv("ATTN_LONG_TESTS") != NULL;
     faults_arm("");
     if (reading(what, &usual, &error)) error.message[0] = '\0';
+    size_t n;
+    const unsigned long *first = faults_first_calls(&n);
+    unsigned long *places = calloc(n + 1, sizeof *places);
+    for (size_t i = 0; places && i < n; i++) places[i] = first[i];
+    for (size_t i = 0; places && i < n; i++) try_call(reading, what, &error, places[i], "");
+    free(places);
+    n_places += n;
     size_t call = 1; /* ever fewer of them, for what is done thousands of times is much the same */
     for (; try_call(reading, what, &error, call, ""); call += 1 + call / (is_long ? 64 : 4))
         if (is_long || call == 1) try_call(reading, what, &error, call, "+");
@@ -295,6 +304,47 @@ static void test_patterns(void) {
         }
 }
 
+/* Macros that fill the memory of a template's values, so that some are made where it must grow. */
+static void test_macros(void) {
+    static const char source[] =
+        "{% for i in range(700) %}{% macro m(a) %}{{ a }}{% endmacro %}{% endfor %}{{ m(1) }}";
+    try_all(read_template, (String){source, sizeof source - 1});
+}
+
+/* Two caches of one beginning, whose memory is one where the system can; else it is copied. */
+static void test_shared_caches(void) {
+    enum { N = 2 * KEY_TILE + 3, HEADS = 2, D = 64 };
+    static const char *const faults[] = {"", "malloc:1", "ftruncate:1", "pwrite:1", "pwrite:3", "mmap:1"};
+    static float k[N * HEADS * D], values[2][N * D];
+    const Kernels *kernels = kernels_pick(NULL, NULL);
+    Error error = {{0}};
+    for (size_t i = 0; i < N * HEADS * D; i++) k[i] = (float)(i % 97) - 48;
+    for (size_t i = 0; i < 2 * sizeof faults / sizeof *faults; i++) {
+        KvCache from = {0}, to = {0};
+        size_t n_ctx = i % 2 ? 2 * N : N;
+        CHECK(kv_cache_open(&from, DTYPE_F32, HEADS, D, N, kernels, &error) &&
+                  kv_cache_open(&to, DTYPE_F32, HEADS, D, n_ctx, kernels, &error),
+              "%s", error.message);
+        for (size_t head = 0; head < HEADS; head++)
+            kv_store(&from, head, 0, k + head * D, k + head * D, HEADS * D, N);
+        faults_arm(faults[i / 2]);
+        kv_cache_share(&to, &from, N);
+        faults_arm("");
+        CHECK(!to.share || i == 0, "%s: shared", faults[i / 2]);
+        for (size_t head = 0; head < HEADS; head++) {
+            kv_values(&from, head, N, values[0]);
+            kv_values(&to, head, N, values[1]);
+            CHECK(values[0][3] == k[head * D + 3] && memcmp(values[0], values[1], sizeof values[0]) == 0,
+                  "%s, a context of %zu: head %zu", faults[i / 2], n_ctx, head);
+        }
+        kv_cache_close(&from);
+        kv_cache_close(&to);
+    }
+    KvCache none[2] = {{.kernels = kernels}, {.kernels = kernels}}; /* no layer has heads */
+    kv_cache_share(&none[0], &none[1], N);
+    CHECK(!none[0].share && !none[0].tiles, "a share of nothing");
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_tokenizer_json);
@@ -302,12 +352,14 @@ int main(void) {
     RUN(test_reads);
     RUN(test_models);
     RUN(test_templates);
+    RUN(test_macros);
+    RUN(test_shared_caches);
     RUN(test_patterns);
     char path[sizeof scratch_folder + 32];
     snprintf(path, sizeof path, "%s/tokenizer.json", scratch_folder);
     unlink(path);
     scratch_end();
     CHECK(n_failed > 1000, "%zu allocations failed", n_failed);
-    printf("%zu allocations failed\n", n_failed);
+    printf("%zu allocations failed, at %zu places\n", n_failed, n_places);
     return test_end();
 }

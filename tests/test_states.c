@@ -318,6 +318,34 @@ static void test_gradients(void) {
     }
 }
 
+/* For those who embed the library: the biases of queries and of their gates by turns; and how a folder's heads lie. */
+static void test_parts_by_name(void) {
+    for (size_t grouped = 0; grouped < 2; grouped++) {
+        AttnError error = {""};
+        AttnMatrix shape = {0};
+        float bias[2 * D_MODEL], got[D_MODEL];
+        Gguf gguf = state_model("qwen35");
+        gguf_tensor(&gguf, SECOND "attn_q.bias", T_F32, 0, 2 * D_MODEL);
+        if (grouped) gguf_string(&gguf, "attn.delta_heads", "grouped");
+        n_file = gguf_write(&gguf, file);
+        for (size_t i = 0; i < 2 * D_MODEL; i++) bias[i] = 1 + (float)i;
+        memcpy(file + gguf_find_tensor(&gguf, SECOND "attn_q.bias")->data_at, bias, sizeof bias);
+        scratch_write(file, n_file);
+        AttnModel *model = attn_model_open(scratch_path(), NULL, &error);
+        CHECK(model, "%s", error.message);
+        CHECK(attn_model_n_striped(model) == (grouped ? 0 : 2), "%zu", attn_model_n_striped(model));
+        for (size_t of_gate = 0; of_gate < 2; of_gate++) {
+            bool ok =
+                attn_weight(model, of_gate ? ATTN_B_Z_GATE : ATTN_B_Q, 1, 0, N_HEAD, got, &shape, &error);
+            CHECK(ok && shape.n_rows == N_HEAD && shape.n_cols == D_HEAD, "%s", error.message);
+            for (size_t i = 0; ok && i < N_HEAD * D_HEAD; i++)
+                CHECK(got[i] == bias[(2 * (i / D_HEAD) + of_gate) * D_HEAD + i % D_HEAD], "%zu: %g", i,
+                      (double)got[i]);
+        }
+        attn_model_close(model);
+    }
+}
+
 /* Gates behind heads, where no layer keeps a state: a score is taken apart unless a norm is over all heads. */
 static void test_gates(void) {
     for (int norm = 0; norm < 3; norm++) { /* none, of a head, of all */
@@ -359,6 +387,7 @@ int main(void) {
     RUN(test_interrupted);
     RUN(test_sizes);
     RUN(test_gradients);
+    RUN(test_parts_by_name);
     RUN(test_gates);
     threads_free(pool);
     scratch_end();

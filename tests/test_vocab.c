@@ -690,6 +690,10 @@ static void test_many_ends(void) {
         CHECK(tokenizer_is_end(opened.tokenizer, id) == (id > 0 && id < 17), "%d", id);
     close_tokenizer(opened);
     unlink(path);
+    writer = begin_gpt2(path, "a|b", NULL);
+    put_name(&writer, "attn.eos_token_ids", STRING);
+    put_string(&writer, "1");
+    check_refused(&writer, path, "attn.eos_token_ids");
 }
 
 /* A file may hold tokenizer.json in a key, beside numbers that are none. */
