@@ -444,7 +444,7 @@ static void test_slow_clients(void) {
     stop(&server);
 }
 
-/* Those that ask for much and never read it. */
+/* Those that ask for much and never read it, or late. */
 static void test_deaf_clients(void) {
     Server server = server_start();
     int deaf[2];
@@ -459,6 +459,21 @@ static void test_deaf_clients(void) {
     for (size_t i = 0; i < 8; i++) answers(&server, "deaf clients"); /* between their asks */
     close(deaf[0]);
     answers(&server, "a deaf client that has gone");
+    /* More than the system holds for a connection: what is left goes out as it is read. */
+    int late = client_open(&server), file = client_open(&server);
+    setsockopt(late, SOL_SOCKET, SO_RCVBUF, &(int){1 << 16}, sizeof(int));
+    for (size_t k = 0; k < 5; k++) client_ask(&server, late, body);
+    Reply usual = asked(&server, file, body);
+    for (size_t k = 0; k < 5; k++) {
+        Reply reply = client_read(late, true);
+        CHECK(reply.status == 200 && reply.n == usual.n && memcmp(reply.body, usual.body, reply.n) == 0,
+              "answer %zu comes late, %zu of %zu bytes", k, reply.n, usual.n);
+        release(&reply);
+    }
+    CHECK(5 * usual.n > 4000000, "%zu bytes are few", usual.n);
+    release(&usual);
+    close(file);
+    close(late);
     stop(&server);
     close(deaf[1]);
 }

@@ -270,7 +270,7 @@ class Tree:
         return [path.read_bytes() if path.exists() else None for path in fast]
 
 
-def reached(tree, test):
+def reached(tree, test, files):
     """{file: lines} that a test reaches, by gcov, and its seconds; None if it fails."""
     build = tree.path / "build/reach"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as counts:
@@ -280,7 +280,9 @@ def reached(tree, test):
         if why:
             print(f"left out: {test}, which fails without any mutant: {why}", flush=True)
             return None
-        data = [str(path) for path in pathlib.Path(counts).glob("**/*.gcda") if not path.match("tests/*")]
+        wanted = {file[:-2] + ".gcda" for file in files}  # headers: all that may include them
+        data = [str(path) for path in pathlib.Path(counts).glob("**/*.gcda") if path.parent.name != "tests" and
+                (any(file.endswith(".h") for file in files) or str(path.relative_to(counts)) in wanted)]
         for path in data:
             notes = path[:-2] + "no"
             os.symlink(build / os.path.relpath(notes, counts), notes)
@@ -293,7 +295,7 @@ def reached(tree, test):
     return {file: sorted(numbers) for file, numbers in lines.items() if numbers}, seconds
 
 
-def learn(tree, tests, pool, jobs):
+def learn(tree, tests, files, pool, jobs):
     """{file: {line: tests}} and {test: seconds}; what is known of a test is kept until it or a source changes."""
     folder, reach, seconds = ROOT / "build" / "mutate" / "reach", {}, {}
     folder.mkdir(exist_ok=True)
@@ -303,10 +305,11 @@ def learn(tree, tests, pool, jobs):
 
     def learn_one(test):
         state, kept = common.copy(), folder / f"{test}.json"
+        state.update("\0".join(files).encode())
         state.update((tree.path / "tests" / (test if test.endswith(".sh") else test + ".c")).read_bytes())
         if not kept.exists() or json.loads(kept.read_text())["state"] != state.hexdigest():
             kept.unlink(missing_ok=True)
-            found = reached(tree, test)
+            found = reached(tree, test, files)
             if found:
                 kept.write_text(json.dumps(dict(state=state.hexdigest(), reach=found[0], seconds=found[1])))
 
@@ -441,7 +444,7 @@ def main():
     pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
     folders = [ROOT / "build" / "mutate" / f"{'sanitized' if options.sanitize else ''}{i}" for i in range(options.jobs)]
     trees = list(pool.map(lambda folder: prepare(folder, options, tests), folders))
-    state["reach"], state["seconds"] = learn(trees[0], tests, pool, options.jobs)
+    state["reach"], state["seconds"] = learn(trees[0], tests, files, pool, options.jobs)
     tests = [test for test in tests if test in state["seconds"]]
     state["programs"] = {test: [program for program in PROGRAMS
                                 if any(test in by for by in state["reach"].get(f"{program}.c", {}).values())] for test in tests}
