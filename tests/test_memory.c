@@ -16,6 +16,7 @@
 #include "regex/pattern.h"
 #include "tests/faults.h"
 #include "tokenizer.h"
+#include "unicode/normalize.h"
 #include "vocab/vocab_keys.h"
 
 #include "gguf.h"
@@ -304,11 +305,44 @@ static void test_patterns(void) {
         }
 }
 
-/* Macros that fill the memory of a template's values, so that some are made where it must grow. */
+/* Macros in memory that is full at one of them, whatever lies before. */
 static void test_macros(void) {
-    static const char source[] =
-        "{% for i in range(700) %}{% macro m(a) %}{{ a }}{% endmacro %}{% endfor %}{{ m(1) }}";
-    try_all(read_template, (String){source, sizeof source - 1});
+    for (size_t before = 0; before < 512; before += 16) {
+        char source[256];
+        int n = snprintf(
+            source, sizeof source,
+            "{%% set z = 'x' * %zu %%}{%% for i in range(20) %%}{%% macro m(a) %%}{{ a }}{%% endmacro "
+            "%%}{%% endfor %%}{{ m(1) }}",
+            before);
+        try_all(read_template, (String){source, (size_t)n});
+    }
+}
+
+static Mappings *mappings;
+
+static bool read_decomposed(String text, Made *to, Error *error) {
+    TextBuffer out = {0};
+    bool ok =
+        normalize_form(mappings, FORM_NFD, text.data, text.n, &out) || error_set(error, "not enough memory");
+    if (ok) add(to, out.data, out.n);
+    free(out.data);
+    return ok;
+}
+
+/* Syllables that become two or three letters; memory grows at the first, the second and the third of one. */
+static void test_syllables(void) {
+    static const size_t n_letters[] = {80, 94, 119};
+    mappings = mappings_new();
+    for (size_t k = 0; k < 3; k++) {
+        char text[3 * 40];
+        for (size_t i = 0; i < 40; i++) { /* U+AC01 has three, U+AC00 two */
+            bool is_long = k == 1 ? i % 3 == 0 : k == 2 && i > 0;
+            memcpy(text + 3 * i, is_long ? "\xea\xb0\x81" : "\xea\xb0\x80", 3);
+        }
+        try_all(read_decomposed, (String){text, sizeof text});
+        CHECK(usual.n == 3 * n_letters[k], "%zu bytes", usual.n);
+    }
+    free(mappings);
 }
 
 /* Two caches of one beginning, whose memory is one where the system can; else it is copied. */
@@ -353,6 +387,7 @@ int main(void) {
     RUN(test_models);
     RUN(test_templates);
     RUN(test_macros);
+    RUN(test_syllables);
     RUN(test_shared_caches);
     RUN(test_patterns);
     char path[sizeof scratch_folder + 32];
