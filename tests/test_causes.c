@@ -130,6 +130,8 @@ static void test_attribute(void) {
          {"of all tokens: +0.0000\n", "!#"}},
         {"$study attribute $g -p Hi --corrupted Ho --answer a --by ig --top 1",
          {"(mean of 10 on the way between their embeddings)", "-0.1416  +1.0395"}},
+        {"$study attribute $g -p Hello --by gradient --top 1; $study score $g -p Hello",
+         {"metric: the text's nll, nats a token: +8.8714\n", "(8.8714 nats) each"}},
         {"$study attribute $g --pairs $T/one-pair --by gradient --top 1",
          {"metric, in nats: ln of the answer's probability; mean of 1 pair\n"}},
         /* Of "ab", one token, and "abc", "ab" and "c", what follows "a" is what it is by itself. */
