@@ -4,8 +4,8 @@
  * line on stderr; no output file is half written, and nothing is left beside it. Memory that is not freed is a
  * sanitizer's find (make sanitize).
  *
- * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) up to 50, and each call
- * from a place in a program that no call before it came from.
+ * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) up to 150, or 50 under a
+ * sanitizer, and each call from a place in a program that no call before it came from.
  */
 #include "test.h"
 
@@ -456,7 +456,7 @@ static void try_kinds(const Command *command, size_t first, size_t n, unsigned l
 }
 
 static void test_memory(void) {
-    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 0, 1, long_form ? 50 : 2);
+    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 0, 1, long_form ? how_many(150, 150, 50) : 2);
 }
 
 static void test_other_calls(void) {
