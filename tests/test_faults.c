@@ -456,7 +456,8 @@ static void try_kinds(const Command *command, size_t first, size_t n, unsigned l
 }
 
 static void test_memory(void) {
-    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 0, 1, long_form ? how_many(150, 150, 50) : 2);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        try_kinds(&commands[i], 0, 1, long_form ? how_many(150, 150, 50) : 2);
 }
 
 static void test_other_calls(void) {
