@@ -129,8 +129,7 @@ class WayBack:
                 return
             place = (_SITES[number], layer)
             if place not in self._kept:
-                kept = self._kept[place] = Kept(self._room, place[0], self._n, self._hooks.heads[place], n_cols)
-                kept.array[...] = 0  # where nothing comes back
+                self._kept[place] = Kept(self._room, place[0], self._n, self._hooks.heads[place], n_cols, 0)
             rows = self._seen.rows(place[0], layer, gradient, n_rows, n_cols, stride)
             to = part(place[0], self._kept[place].array, head, position, n_rows, n_cols)
             to[...] = self._seen.read(place[0], rows)

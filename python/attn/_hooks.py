@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import mmap
 import struct
 from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -114,13 +116,14 @@ class Asking:
 
 
 _BLOCK = 16 << 20  # bytes
+_HUGE = 2 << 20  # of a large page
 
 
 class Room:
     """
-    Memory for arrays of float32 that are kept. Those of some size lie side by side in blocks: pages of 2 MiB, which NumPy asks
-    for from 4 MiB on, cost a tenth of the usual ones, and touching these took as long as half a run. A block lives as long
-    as one of its arrays.
+    Memory for arrays of float32 that are kept, all 0. Large ones lie in pages of 2 MiB and nothing else, those of some size side
+    by side in blocks: NumPy asks for such pages, too, but leaves up to 4 MiB of an array to small ones, whose first touch takes
+    microseconds each, in a virtual machine more than the run. A block lives as long as one of its arrays.
     """
 
     def __init__(self) -> None:
@@ -128,21 +131,38 @@ class Room:
 
     def array(self, *shape: int) -> Floats:
         size = int(np.prod(shape))
-        if not _BLOCK // 128 <= size * 4 <= _BLOCK // 2:
-            return np.empty(shape, np.float32)
+        if size * 4 < _BLOCK // 128:
+            return np.zeros(shape, np.float32)
+        if size * 4 > _BLOCK // 2:
+            return _large(size).reshape(shape)
         if size > len(self._block):
-            self._block = np.empty(_BLOCK // 4, np.float32)
+            self._block = _large(_BLOCK // 4)
         array, self._block = self._block[:size].reshape(shape), self._block[-(-size // 16) * 16:]
         return array
 
 
-class Kept:
-    """An array that is filled as rows come by: [n][cols], [n][head][cols], or [head][n][n] where columns are keys."""
+def _large(size: int) -> Floats:
+    """[size] zeros. MemoryError: there are not so many."""
+    try:
+        mapped = mmap.mmap(-1, size * 4 + 2 * _HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError):
+        raise MemoryError(f"there is no memory for an array of {size * 4} bytes") from None
+    with contextlib.suppress(OSError):  # a system without such pages
+        mapped.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(mapped, np.float32, size, -np.frombuffer(mapped, np.uint8).ctypes.data % _HUGE)
 
-    def __init__(self, room: Room, site: Site, n: int, n_heads: int, n_cols: int) -> None:
+
+class Kept:
+    """
+    An array that is filled as rows come by: [n][cols], [n][head][cols], or [head][n][n] where columns are keys; `unseen` is the
+    score of those behind their query.
+    """
+
+    def __init__(self, room: Room, site: Site, n: int, n_heads: int, n_cols: int, unseen: float = -np.inf) -> None:
         if site in KEYED:
             self.array: Floats = room.array(n_heads, n, n)
-            self.array.fill(-np.inf if site == Site.SCORES else 0)
+            if site == Site.SCORES and unseen:
+                self.array.fill(unseen)
         elif site in HEADED:
             self.array = room.array(n, n_heads, n_cols)
         else:
