@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import mmap
 import struct
 from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
@@ -128,10 +129,12 @@ class Room:
 
     def __init__(self) -> None:
         self._block: Floats = np.empty(0, np.float32)
+        self._n_small = 0  # bytes of arrays in small pages: as long as they are few, a large page would be mostly empty
 
     def array(self, *shape: int) -> Floats:
-        size = int(np.prod(shape))
-        if size * 4 < _BLOCK // 128:
+        size = math.prod(shape)
+        if size * 4 < _BLOCK // 128 or self._n_small + size * 4 <= _HUGE:
+            self._n_small += size * 4
             return np.zeros(shape, np.float32)
         if size * 4 > _BLOCK // 2:
             return _large(size).reshape(shape)
@@ -243,7 +246,8 @@ class Run:
         self._keep = {self._index(place) for place in keep}
         self._functions = {self._index(place): (place, list(list_)) for place, list_ in functions.items()}
         self._seen = Seen(hooks)
-        self._given: Dict[int, Floats] = {}  # what functions gave
+        self._given: Dict[int, Floats] = {}  # what functions gave, for the passes that follow …
+        self._repeats = any(site in PIECEMEAL for site, _ in functions)  # … if any do
         self._kept: Dict[int, Kept] = {}
         self._gathered: Dict[int, Kept] = {}  # of functions that have not been called
         self._again = False
@@ -314,15 +318,21 @@ class Run:
                 kept = self._array(self._kept, index, site, layer, n_cols).array
                 part(site, kept, head, position, n_rows, n_cols)[...] = values
             return
-        gathered = self._array(self._gathered, index, site, layer, n_cols)
-        part(site, gathered.array, head, position, n_rows, n_cols)[...] = self._seen.read(site, rows)
-        gathered.missing -= n_rows
-        if gathered.missing > 0:
-            return
-        given = self._call(index, gathered.array)
+        if n_rows == self._n and site not in PIECEMEAL:
+            array = np.array(self._seen.read(site, rows))
+        else:
+            self._repeats = True
+            gathered = self._array(self._gathered, index, site, layer, n_cols)
+            part(site, gathered.array, head, position, n_rows, n_cols)[...] = self._seen.read(site, rows)
+            gathered.missing -= n_rows
+            if gathered.missing > 0:
+                return
+            array = gathered.array
+        given = self._call(index, array)
         if given is None:
             return
-        self._given[index] = given
+        if self._repeats:
+            self._given[index] = given.copy()  # the function may keep its own, and change it
         if site not in SCALES and (site in PIECEMEAL or n_rows < self._n):
             self._again = self.watch.wants_end = True
             return
@@ -338,7 +348,7 @@ class Run:
 
 
 def applied(watch: Watch, functions: Sequence[Hook], array: Floats, site: Site, name: str) -> Optional[Floats]:
-    """A copy of what functions make of an array, one after another; None if one raised, which `watch` keeps."""
+    """What functions make of an array, one after another; None if one raised, which `watch` keeps."""
     array.setflags(write=site not in SCALES)
     for function in functions:
         result = watch.call(function, array, name)
@@ -352,7 +362,7 @@ def applied(watch: Watch, functions: Sequence[Hook], array: Floats, site: Site, 
         if result.shape != array.shape:
             raise ValueError(f"{name} is {list(array.shape)}, but the function returned {list(result.shape)}")
         array = np.array(result, np.float32)  # a copy: what the function keeps is its own
-    return array.copy()
+    return array
 
 
 class Stream:

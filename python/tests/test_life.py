@@ -297,3 +297,29 @@ def test_an_import_is_quick():
     said = [float(subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(TREE / "python")},
                                  stdout=subprocess.PIPE, check=True).stdout) for _ in range(3)]
     assert SANITIZED or min(said) < 0.15, said
+
+
+def test_a_hook_is_quick():
+    ids, calls = np.arange(1, 17), []
+    names = [name for name in model().hook_names if not any(word in name for word in ("scores", "pattern", "result", "logits"))]
+
+    def seconds(chosen):
+        hooks = [(name, lambda array, name: calls.append(name)) for name in chosen]
+        before = time.process_time()
+        for _ in range(20):
+            single.run_with_hooks(ids, hooks)
+        return time.process_time() - before
+
+    with attn.load(GPT2, n_threads=1) as single:
+        took = min(seconds(names) for _ in range(5)) - min(seconds(names[:1]) for _ in range(5))
+    assert calls.count(names[-1]) == 100 and (SANITIZED or took / 20 / (len(names) - 1) < 50e-6), took
+
+
+def test_a_small_array_keeps_no_large_page():
+    """Nor a block of them: one array each of many runs takes about as much memory as it has numbers."""
+    with attn.load(DEFAULT, n_threads=1) as default:
+        name = "blocks.0.mlp.hook_post"
+        kept = [default.run_with_cache(np.arange(1, 100), name)[1][name] for _ in range(4)]
+        before, size = resident(), kept[0].nbytes
+        kept += [default.run_with_cache(np.arange(1, 100), name)[1][name] for _ in range(40)]
+        assert size > 1 << 17 and (SANITIZED or resident() - before < 90 * size), (resident() - before, size)
