@@ -19,7 +19,8 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent
 if not (TREE / "attn.h").is_file():
-    sys.exit(f"{TREE}: here are no sources of attn; pip before 21.3 copies a folder away from what lies about it: take a later one")
+    sys.exit(f"{TREE}: here are no sources of attn; pip before 21.3 copies a folder away from what lies about it: "
+             "take a later one")
 VERSION = re.search(r'#define ATTN_VERSION "(.*)"', (TREE / "attn.h").read_text()).group(1)
 TAG = "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
 METADATA = f"""Metadata-Version: 2.1

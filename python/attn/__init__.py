@@ -18,5 +18,5 @@ from ._show import Grid, Heads, View
 from ._weights import Weights
 
 __version__: str = library.attn_version().decode()
-__all__ = ["AttnError", "Cache", "Config", "Generation", "Grid", "Heads", "Metric", "Model", "Page", "Session", "View", "Weights",
-           "load", "logit", "logprob", "loss", "page"]
+__all__ = ["AttnError", "Cache", "Config", "Generation", "Grid", "Heads", "Metric", "Model", "Page", "Session", "View",
+           "Weights", "load", "logit", "logprob", "loss", "page"]

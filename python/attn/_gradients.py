@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._hooks import Kept, Room, Seen, part, wanted
-from ._library import VISIT_GRADIENT, WANTS, GradientProbe, Term
-from ._session import Floats, Session
+from ._library import VISIT_GRADIENT, WANTS, AttnError, GradientProbe, Term
+from ._session import Floats, Session, whole
 from ._sites import KEYED, SCALES, Hooks, Place, Site
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Metric:
         return self
 
     def __mul__(self, factor: float) -> Metric:
+        if not isinstance(factor, Real):
+            return NotImplemented
         return Metric([each._replace(weight=each.weight * factor) for each in self._parts])
 
     __rmul__ = __mul__
@@ -68,23 +71,30 @@ class Metric:
         n = len(ids)
         for each in self._parts:
             if each.token is None:
+                if n < 2:
+                    raise AttnError(f"a text of {n} tokens has none whose probability is known")
                 found += [Term(i, int(ids[i + 1]), True, each.weight / (n - 1)) for i in range(n - 1)]
                 continue
             if not -n <= each.position < n:
                 raise IndexError(f"position {each.position} is not one of the {n} of the text")
-            token = model.to_single_token(each.token) if isinstance(each.token, str) else int(each.token)
+            token = model.to_single_token(each.token) if isinstance(each.token, str) else each.token
             found.append(Term(each.position % n, token, each.logprob, each.weight))
         return (Term * len(found))(*found)
 
 
+def _of_token(token: Union[int, str], position: int, logprob: bool) -> Metric:
+    chosen: Union[int, str] = token if isinstance(token, str) else whole("token", token, 0, 2**31 - 1)
+    return Metric([_Part(1.0, chosen, whole("position", position, -2**31), logprob)])
+
+
 def logit(token: Union[int, str], position: int = -1) -> Metric:
     """The logit of a token, an id or a text that is one, after a position (negative: from the end)."""
-    return Metric([_Part(1.0, token, position, False)])
+    return _of_token(token, position, False)
 
 
 def logprob(token: Union[int, str], position: int = -1) -> Metric:
     """Likewise its ln p."""
-    return Metric([_Part(1.0, token, position, True)])
+    return _of_token(token, position, True)
 
 
 def loss() -> Metric:

@@ -36,6 +36,8 @@ def select(hooks: Hooks, names: Names, but: Container[Site] = (Site.RESULT,)) ->
         chosen = {place for place, name in hooks.names.items() if names(name)}
     elif names is None:
         chosen = {place for place in hooks.names if place[0] not in but}
+    elif isinstance(names, bytes) or not isinstance(names, Iterable):
+        raise TypeError(f"names are a hook's name, some of them, or a function that is true of names, not {names!r}")
     else:
         chosen = {hooks.find(name) for name in ([names] if isinstance(names, str) else names)}
     return [place for place in hooks.names if place in chosen]
@@ -55,7 +57,7 @@ class Cache(Mapping[str, Floats]):
         self._arrays = {hooks.names[place]: array for place, array in arrays.items()}
 
     def __getitem__(self, name: Union[str, Tuple[str, int]]) -> Floats:
-        place = _named(self._hooks, *name) if isinstance(name, tuple) else self._hooks.find(name)
+        place = _named(self._hooks, name) if isinstance(name, tuple) else self._hooks.find(name)
         full = self._hooks.names[place]
         if full not in self._arrays:
             raise KeyError(f"{full!r} was not kept in this run; kept are {', '.join(self._arrays)}")
@@ -80,8 +82,11 @@ class Cache(Mapping[str, Floats]):
         return Heads(layer % self._hooks.n_layer, pattern, self.str_tokens)
 
 
-def _named(hooks: Hooks, site: str, layer: int) -> Place:
+def _named(hooks: Hooks, name: Tuple[str, int]) -> Place:
     """The place of ("pattern", 3); a negative layer counts from the end."""
+    if len(name) != 2 or not isinstance(name[1], (int, np.integer)):
+        raise KeyError(f"{name!r} is no site and layer, such as ('pattern', 3)")
+    site, layer = name
     names = {site_name(place[0]) for place in hooks.names}
     if site not in names:
         raise KeyError(f"there is no site {site!r}; there are {', '.join(sorted(names))}")
@@ -103,6 +108,7 @@ class Asking:
     watch: Watch  # its session's
 
     copies: Optional[Copies] = None
+    edits = False
 
     def __init__(self) -> None:
         self.heads: Dict[Place, int] = {}
@@ -122,9 +128,9 @@ _HUGE = 2 << 20  # of a large page
 
 class Room:
     """
-    Memory for arrays of float32 that are kept, all 0. Large ones lie in pages of 2 MiB and nothing else, those of some size side
-    by side in blocks: NumPy asks for such pages, too, but leaves up to 4 MiB of an array to small ones, whose first touch takes
-    microseconds each, in a virtual machine more than the run. A block lives as long as one of its arrays.
+    Memory for arrays of float32 that are kept, all 0. Large ones lie in pages of 2 MiB and nothing else, those of some size
+    side by side in blocks: NumPy asks for such pages, too, but leaves up to 4 MiB of an array to small ones, whose first touch
+    takes microseconds each, in a virtual machine more than the run. A block lives as long as one of its arrays.
     """
 
     def __init__(self) -> None:
@@ -239,7 +245,7 @@ class Run:
     watch: Watch  # its session's
 
     def __init__(self, hooks: Hooks, n: int, keep: Sequence[Place], functions: Mapping[Place, Sequence[Hook]]) -> None:
-        self._hooks, self._n = hooks, n
+        self._hooks, self._n, self.edits = hooks, n, bool(functions)
         self._layers = hooks.n_layer + 1
         self._logits = [place for place in keep if place[0] == Site.LOGITS]  # which the run returns anyway
         keep = [place for place in keep if place[0] != Site.LOGITS]
@@ -349,24 +355,29 @@ class Run:
 
 def applied(watch: Watch, functions: Sequence[Hook], array: Floats, site: Site, name: str) -> Optional[Floats]:
     """What functions make of an array, one after another; None if one raised, which `watch` keeps."""
+    shape = array.shape
     array.setflags(write=site not in SCALES)
     for function in functions:
         result = watch.call(function, array, name)
         if watch.raised is not None:
             return None
+        if array.shape != shape or array.dtype != np.float32:
+            raise ValueError(f"{name} is {list(shape)}, but the function made it {list(array.shape)} of {array.dtype}")
         if result is None:
             continue
         if site in SCALES:
             raise ValueError(f"{name} is to be looked at only: the function must return nothing")
         result = np.asarray(result)
-        if result.shape != array.shape:
-            raise ValueError(f"{name} is {list(array.shape)}, but the function returned {list(result.shape)}")
+        if result.shape != shape:
+            raise ValueError(f"{name} is {list(shape)}, but the function returned {list(result.shape)}")
+        if result.dtype.kind not in "biuf":
+            raise ValueError(f"{name} has numbers, but the function returned {result.dtype}")
         array = np.array(result, np.float32)  # a copy: what the function keeps is its own
     return array
 
 
 class Stream:
-    """Functions on the hooks of a text that comes piece by piece: each is called with the tokens that pass its place together."""
+    """Functions on the hooks of a text that comes piece by piece: each is called with the tokens that pass together."""
 
     watch: Watch  # its session's
 
@@ -375,6 +386,7 @@ class Stream:
             if place[0] in PIECEMEAL:
                 raise ValueError(f"{hooks.names[place]} comes row by row: it is changed by run_with_hooks alone")
         self.copies: Optional[Copies] = None
+        self.edits = True
         self._hooks, self._functions = hooks, functions
         self._seen = Seen(hooks)
         self._wanted = wanted(hooks, functions)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import codecs
 import contextlib
 import ctypes
+import functools
 import os
 import threading
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Callable, DefaultDict, Dict, Generator, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from numbers import Real
+from typing import (Any, Callable, DefaultDict, Dict, Generator, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
+                    Union)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,7 @@ from ._gradients import NO_GRADIENT, Metric, WayBack
 from ._hooks import Asking, Cache, Hook, Names, Run, Stream, select
 from ._library import (TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, ChatOptions, Error, Message, ModelOptions, Part, Sampling,
                        check, library)
-from ._session import Floats, Ids, OpenFile, Session, as_ids
+from ._session import Floats, Ids, OpenFile, Session, as_ids, whole
 from ._sites import Hooks, Place, Site
 from ._weights import Row, Stacked, Weights, order_of
 
@@ -63,11 +66,11 @@ class Model:
     """
 
     def __init__(self, path: Union[str, "os.PathLike[str]"], *, tokenizer: Optional[str] = None, n_threads: int = 0) -> None:
-        if n_threads < 0:
-            raise ValueError(f"n_threads is {n_threads}, which is less than 0")
-        self.path = os.path.abspath(path)
-        self.n_threads = n_threads
-        self._tokenizer = None if tokenizer is None else os.path.abspath(tokenizer)
+        self.n_threads = whole("n_threads", n_threads, 0, 2**32 - 1)
+        self.path = os.path.abspath(os.fsdecode(path))
+        self._tokenizer = None if tokenizer is None else os.path.abspath(os.fsdecode(tokenizer))
+        for what, each in (("path", self.path), ("tokenizer", self._tokenizer or "")):
+            _refuse_nul(each, what)
         options = ModelOptions(None if self._tokenizer is None else os.fsencode(self._tokenizer))
         error = Error()
         pointer = check(library.attn_model_open(os.fsencode(path), ctypes.byref(options), ctypes.byref(error)), error)
@@ -87,6 +90,11 @@ class Model:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> Tuple[Callable[[str], "Model"], Tuple[str]]:
+        """A copy, or what is unpickled, perhaps in another process, opens the file anew."""
+        self._opened()
+        return functools.partial(Model, tokenizer=self._tokenizer, n_threads=self.n_threads), (self.path,)
 
     def __repr__(self) -> str:
         c = self.config
@@ -117,7 +125,11 @@ class Model:
         add_generation_prompt: up to where the model's answer begins. template: Jinja, in place of the file's own. AttnError:
         the file has none, or it refuses the conversation; the line says why.
         """
-        rows = [Message(*[_c_string(message.get(key), key) for key in ("role", "content", "thoughts")]) for message in messages]
+        rows: List[Message] = []
+        for message in messages:
+            if not isinstance(message, Mapping):
+                raise TypeError(f"a message is a mapping with role and content, not {message!r}")
+            rows.append(Message(*[_c_string(message.get(key), key) for key in ("role", "content", "thoughts")]))
         options = ChatOptions(_c_string(template, "template"), not add_generation_prompt)
         return _ids(library.attn_chat, 512, self._opened().pointer, (Message * len(rows))(*rows), len(rows),
                     ctypes.byref(options))
@@ -194,7 +206,10 @@ class Model:
     def _functions(self, fwd_hooks: FwdHooks) -> Dict[Place, List[Hook]]:
         """By place, those of `hooks` first."""
         functions: DefaultDict[Place, List[Hook]] = defaultdict(list)
-        for name, function in [*self._standing_hooks(), *fwd_hooks]:
+        for pair in [*self._standing_hooks(), *fwd_hooks]:
+            name, function = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else ("", None)
+            if not callable(function):
+                raise TypeError(f"fwd_hooks has pairs of a hook's name and a function, not {pair!r}")
             for place in select(self._hooks(), name):
                 functions[place].append(function)
         return functions
@@ -221,6 +236,8 @@ class Model:
         The logits [n][n_vocab] of each text, as `run` gives them, to the bit. Short texts go through the layers together, so
         that eight of them cost little more than one; the arrays are parts of one. AttnError: as `run`, of any of them.
         """
+        if isinstance(texts, str):
+            raise TypeError("batch takes a list of texts, and was given one")
         ids = [self.to_tokens(text, prepend_bos) for text in texts]
         if self._standing_hooks() or len(ids) < 2:
             return [self.run(one) for one in ids]
@@ -365,6 +382,8 @@ class Model:
 
     def _logprobs(self, ids: NDArray[np.int32], first: int) -> NDArray[np.float64]:
         """ln p of ids[first:], each behind those before it."""
+        if ids.max(initial=0) >= self.config.n_vocab:  # the last is not fed
+            raise AttnError(f"token {ids.max()} is outside the vocabulary of {self.config.n_vocab}")
         if self._standing_hooks() and len(ids) > first:
             return _chosen(self._run(ids[:-1], [], ())[0][first - 1:], ids[first:])
         found: List[NDArray[np.float64]] = [np.empty(0)]
@@ -389,15 +408,18 @@ class Model:
         `session`. AttnError: as `run`, when the first piece is asked for.
         """
         stops = [stop] if isinstance(stop, str) else list(stop)
-        if "" in stops:
-            raise ValueError("a stop text needs some text")
+        if not all(isinstance(each, str) and each for each in stops):
+            raise ValueError(f"a stop text needs some text: {stops!r}")
+        n_tokens = whole("n_tokens", n_tokens)
         sampling, error, file = Sampling(), Error(), self._opened()
         check(library.attn_sampling(file.pointer, ctypes.byref(sampling), ctypes.byref(error)), error)
-        sampling.seed = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-        for name, value in (("temperature", temperature), ("top_k", top_k), ("top_p", top_p), ("min_p", min_p),
-                            ("repeat_penalty", repeat_penalty)):
-            if value is not None and value < 0:
-                raise ValueError(f"{name} is {value}, which is less than 0")
+        sampling.seed = int.from_bytes(os.urandom(8), "little") if seed is None else whole("seed", seed, 0, 2**64 - 1)
+        if top_k is not None:
+            sampling.top_k = whole("top_k", top_k)
+        for name, value, most in (("temperature", temperature, 1e9), ("top_p", top_p, 1), ("min_p", min_p, 1),
+                                  ("repeat_penalty", repeat_penalty, 100)):
+            if value is not None and not (isinstance(value, Real) and 0 <= value <= most):
+                raise ValueError(f"{name} is a number from 0 to {most:g}, not {value!r}")
             if value is not None:
                 setattr(sampling, name, value)
         ids = self.to_tokens(prompt, prepend_bos, special)
@@ -419,9 +441,9 @@ class Model:
     def study(self, view: str, text: Optional[Text] = None, **options: Any) -> Dict[str, Any]:
         """
         The JSON of a view of `study` as a dict: "next", "score", "attend", "heads", "lens", "explain" … Its keys stand in
-        docs/JSON.md, its options in docs/STUDY.md: `top=5` is `--top 5`, `n=3` is `-n 3`, `no_sink=True` is `--no-sink`; numbers
-        in a list are one list (`layers=[0, 3]`), of texts in a list each is given an option of its own; None and False leave
-        it out. A second model, of `compare`, is `other=`. The program runs by itself and opens the file anew, so this takes
+        docs/JSON.md, its options in docs/STUDY.md: `top=5` is `--top 5`, `n=3` is `-n 3`, `no_sink=True` is `--no-sink`;
+        numbers in a list are one list (`layers=[0, 3]`), of texts in a list each is given an option of its own; None and False
+        leave it out. A second model, of `compare`, is `other=`. The program runs by itself and opens the file anew, so this takes
         the time of opening, too. AttnError: the program's line.
         """
         self._opened()
@@ -446,7 +468,7 @@ class Model:
         return self.study("ablate", text, heads=heads, **options)
 
     def steer(self, text: Text, plus: str, minus: str, **options: Any) -> Dict[str, Any]:
-        """The text that comes when a direction, from one text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
+        """The text that comes when a direction, from a text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
         return self.study("steer", text, plus=plus, minus=minus, **options)
 
 
@@ -470,10 +492,18 @@ def _ids(function: Any, room: int, *arguments: Any) -> NDArray[np.int32]:
 
 
 def _c_string(text: Optional[str], what: str) -> Optional[bytes]:
-    """As C has it. ValueError: it has a NUL within."""
-    if text is not None and "\0" in text:
+    """As C has it. ValueError: it has a NUL within. TypeError: it is no text."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is a text, not {text!r}")
+    _refuse_nul(text, what)
+    return text.encode()
+
+
+def _refuse_nul(text: str, what: str) -> None:
+    if "\0" in text:
         raise ValueError(f"{what} has a NUL character at {text.index(chr(0))}")
-    return None if text is None else text.encode()
 
 
 class Generation(Iterator[str]):

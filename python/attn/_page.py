@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from ._model import Model, Text
+from ._session import whole
 
 
 class Page:
@@ -43,4 +44,4 @@ def page(model: Model, text: Text, *, live: bool = False, height: int = 800, **o
         model.study("view", text, output=path, live=live, **options)
         html = Path(path).read_text(encoding="utf-8").replace(path, "page.html")  # the page says how it was made
     said = text if isinstance(text, str) else f"{len(text)} tokens"
-    return Page(html, repr(said if len(said) <= 40 else said[:39] + "…"), height)
+    return Page(html, repr(said if len(said) <= 40 else said[:39] + "…"), whole("height", height))

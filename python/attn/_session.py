@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import operator
 import os
+import reprlib
 import signal
 import threading
 import weakref
-from typing import Any, Callable, List, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Callable, List, NoReturn, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +24,37 @@ Ids = Union[Sequence[int], NDArray[Any]]
 
 def as_ids(tokens: Ids) -> NDArray[np.int32]:
     """[n] ids in one dimension. ValueError: they are no whole numbers, or not in one dimension."""
-    ids = np.asarray(tokens)
+    try:
+        ids = np.asarray(tokens)
+    except ValueError:  # lists of several lengths
+        ids = np.empty(())
     if ids.size == 0:
         ids = ids.astype(np.int32)
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise ValueError(f"tokens are whole numbers in one dimension, not {ids.dtype} in {ids.ndim}")
+        said = f"{ids.dtype} {list(ids.shape)}" if ids is tokens else " ".join(reprlib.repr(tokens).split())
+        raise ValueError(f"tokens are whole numbers in one dimension, not {said}")
     if ids.size and (ids.min() < 0 or ids.max() > 2**31 - 1):
         raise AttnError(f"token {ids.min() if ids.min() < 0 else ids.max()} is outside the vocabulary")
     return np.ascontiguousarray(ids, np.int32)
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> int:
+    """A whole number within these. TypeError: it is none. ValueError: it is less, or more."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number, not {value!r}") from None
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {number}, which is {f'less than {least}' if number < least else f'more than {most}'}")
+    return number
+
+
+def as_floats(values: Any, name: str) -> Floats:
+    """Numbers as float32, their own if they are, one row behind another. ValueError: they are complex, or no numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} are numbers, not {array.dtype}")
+    return np.ascontiguousarray(array, np.float32)
 
 
 class OpenFile:
@@ -106,6 +131,7 @@ class Probing(Protocol):
 
     watch: Watch
     copies: Optional[Copies]  # places whose rows the library copies itself
+    edits: bool  # whether it may change what passes
 
     def wants(self, _user: Optional[int], site: int, layer: int, head: int) -> bool: ...
 
@@ -126,8 +152,7 @@ class Session:
                  _beside: Optional[Session] = None) -> None:
         if cache not in CACHES:
             raise ValueError(f"cache is one of {', '.join(CACHES)}, not {cache!r}")
-        if n_ctx < 0:
-            raise ValueError(f"n_ctx is {n_ctx}, which is less than 0")
+        n_ctx = whole("n_ctx", n_ctx)
         self._model, self._given, self._probe = model, (n_ctx, cache, fast), _probe
         self._file: OpenFile = model._opened() if _parent is None else _parent._file
         self._n_vocab: int = model.config.n_vocab
@@ -164,6 +189,9 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session is neither copied nor pickled: fork() makes a second one, save() gives its bytes")
+
     def __repr__(self) -> str:
         if not self._free.alive:
             return "<attn.Session, closed>"
@@ -194,8 +222,7 @@ class Session:
 
     def rewind(self, position: int) -> None:
         """Forgets all positions from `position` on; or all there are, if a layer keeps a state, which cannot go back."""
-        if position < 0:
-            raise ValueError(f"position {position} is less than 0")
+        position = whole("position", position)
         with _Held(self):
             library.attn_rewind(self._pointer, position)
 
@@ -205,7 +232,7 @@ class Session:
         nothing fed: there are none, one does not exist, the context is too short, logits are not finite.
         """
         ids = as_ids(tokens)
-        if not 0 <= n_logits <= ids.size:
+        if whole("n_logits", n_logits) > ids.size:
             raise ValueError(f"logits of {n_logits} tokens are wanted, but {ids.size} are fed")
         logits = np.empty((n_logits, self._n_vocab), np.float32)
         self._feed_into(ids, logits)
@@ -242,8 +269,8 @@ class Session:
     def fork(self) -> Session:
         """A second session with the same tokens, keys and values, which are copied, and options. AttnError: no memory."""
         with _Held(self):
-            return Session(self._model, self._given[0], cache=self._given[1], fast=self._given[2], _probe=copy.copy(self._probe),
-                           _parent=self)
+            n_ctx, cache, fast = self._given
+            return Session(self._model, n_ctx, cache=cache, fast=fast, _probe=copy.copy(self._probe), _parent=self)
 
     def save(self) -> bytes:
         """All that it holds, for `restore`, into a file perhaps: about as many bytes as its part of the cache has."""
@@ -267,7 +294,7 @@ class Session:
         Makes it hold what was saved, whatever it held: of a session of the same model, with the same cache and no more room.
         AttnError: the bytes are of no such session, and it holds what it held; or damaged, and it holds nothing.
         """
-        data, at = bytes(saved), 0
+        data, at = bytes(memoryview(saved)), 0
 
         def read(_user: Optional[int], piece: int, n: int) -> bool:
             nonlocal at
@@ -281,7 +308,7 @@ class Session:
 
     def unembed(self, resid: NDArray[Any]) -> Floats:
         """The logits [n][n_vocab] that residual vectors [n][d_model] would give if they left the last layer: the logit lens."""
-        rows = np.ascontiguousarray(resid, np.float32)
+        rows = as_floats(resid, "residual vectors")
         if rows.ndim != 2 or rows.shape[1] != self._d_model:
             raise ValueError(f"residual vectors are [n][{self._d_model}], not {list(rows.shape)}")
         logits = np.empty((len(rows), self._n_vocab), np.float32)
@@ -291,7 +318,8 @@ class Session:
 
     def _gradient(self, ids: NDArray[np.int32], terms: Any, probe: GradientProbe, value: ctypes.c_double) -> None:
         """attn_gradient."""
-        self._work(library.attn_gradient, ids.ctypes.data, ids.size, terms, len(terms), ctypes.byref(probe), ctypes.byref(value))
+        self._work(library.attn_gradient, ids.ctypes.data, ids.size, terms, len(terms), ctypes.byref(probe),
+                   ctypes.byref(value))
 
     def _work(self, function: Any, *arguments: Any) -> None:
         error = Error()
@@ -301,8 +329,11 @@ class Session:
             raised, self._watch.raised = self._watch.raised, None
             if raised is not None:
                 raise raised
-            if not self._watch.wants_end:
-                check(ok, error)
+            if self._watch.wants_end:
+                return
+            if not ok and self._probe is not None and self._probe.edits and b"not finite" in error.message:
+                raise AttnError(f"{error.message.decode('utf-8', 'replace')}; or a function on a hook gave such numbers")
+            check(ok, error)
 
 
 class _Held:

@@ -23,8 +23,8 @@ def shown(token: str) -> str:
 
 class Heads:
     """
-    The attention of a layer's heads: `pattern` [head][query][key] and the tokens. In a notebook a picture of each head: rows are
-    queries, from above, columns keys; the darker a place, the more weight; each says under the pointer whose it is.
+    The attention of a layer's heads: `pattern` [head][query][key] and the tokens. In a notebook a picture of each head: rows
+    are queries, from above, columns keys; the darker a place, the more weight; each says under the pointer whose it is.
     """
 
     def __init__(self, layer: int, pattern: NDArray[np.float32], str_tokens: Sequence[str]) -> None:
@@ -68,8 +68,8 @@ class Grid:
         if self.values.ndim != 2:
             raise ValueError(f"a grid has rows and columns, but these numbers are {list(self.values.shape)}")
         n_rows, n_columns = self.values.shape
-        self.rows = [f"L{row}" for row in range(n_rows)] if rows is None else list(rows)
-        self.columns = [str(column) for column in range(n_columns)] if columns is None else list(columns)
+        self.rows = [f"L{row}" for row in range(n_rows)] if rows is None else list(map(str, rows))
+        self.columns = [str(column) for column in range(n_columns)] if columns is None else list(map(str, columns))
         if (len(self.rows), len(self.columns)) != self.values.shape:
             raise ValueError(f"the numbers are {n_rows} × {n_columns}, the names {len(self.rows)} × {len(self.columns)}")
 

@@ -71,4 +71,9 @@ def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], option
     said = ended.stderr.decode("utf-8", "replace").strip()
     if ended.returncode != 0:
         raise AttnError(said.split("\n")[-1] or f"study {view}: ended with {ended.returncode}")
-    return View({"command": view, "model": model, "file": str(file)} if file else _arrays(json.loads(ended.stdout)))
+    if file:
+        return View({"command": view, "model": model, "file": str(file)})
+    try:
+        return View(_arrays(json.loads(ended.stdout)))
+    except ValueError:
+        raise AttnError(f"study {view}: printed no JSON; is it a view?") from None

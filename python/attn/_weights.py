@@ -184,6 +184,9 @@ class Stacked:
                                  f"{', '.join(weights._short_names())}")
         return array
 
+    def __set__(self, model: Model, value: Any) -> None:
+        raise AttributeError(f"{self._short} is the file's, which nothing changes: a function on a hook changes what passes")
+
 
 def order_of(model_pointer: int, d_head: int) -> Optional[NDArray[np.intp]]:
     """[d_head] where the file has each number of a query or key; None: in its place. attn_model_n_paired says what moves."""

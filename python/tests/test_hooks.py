@@ -221,7 +221,7 @@ def test_functions_in_a_block():
                 call()
     assert np.array_equal(other[0], plain) and np.array_equal(model().run(CLEAN), plain)
     with fails(KeyError, "hook_nothing"):
-        with model().hooks([("hook_nothing", None)]):
+        with model().hooks([("hook_nothing", print)]):
             model().run("a")
     assert np.array_equal(model().run(CLEAN), plain)
 
@@ -250,8 +250,8 @@ def test_names():
         attn.load(reference("lfm2"), tokenizer=LETTERS).run_with_cache([1, 2], "q")
     with fails(KeyError, "not kept in this run; kept are blocks.0.attn.hook_q"):
         gpt2.run_with_cache(CLEAN, ["blocks.0.attn.hook_q"])[1]["hook_embed"]
-    for wrong in (("nothing", 0), ("pattern", 2)):
-        with fails(KeyError, "there is no site|layer 2"):
+    for wrong in (("nothing", 0), ("pattern", 2), ("pattern",), ("pattern", "x"), ("pattern", 0, 0)):
+        with fails(KeyError, "there is no site|layer 2|is no site and layer"):
             cache[wrong]
     assert "arrays, 11 tokens" in repr(cache)
 
@@ -268,12 +268,35 @@ def test_what_goes_wrong_in_a_function_is_told():
             model().run_with_hooks(CLEAN, [(name, breaks)])
         with fails(ValueError, rf"{name} is \[.*returned \[3\]"):
             model().run_with_hooks(CLEAN, [(name, lambda array, name: np.zeros(3))])
+    def reshaped(array, name):
+        array.shape = (*array.shape[1:], array.shape[0])
+
+    def of_float64(array, name):
+        array.dtype = np.float64
+
+    for name in ("hook_embed", "blocks.0.attn.hook_z", "blocks.0.attn.hook_result"):
+        for function in (reshaped, of_float64, lambda array, name: array.resize(3, 3, refcheck=False)):
+            with fails(ValueError, rf"{name} is \[11, .*but the function made it \["):
+                model().run_with_hooks(CLEAN, [(name, function)])
+        for kind in (complex, object, "U3"):
+            with fails(ValueError, f"{name} has numbers, but the function returned"):
+                model().run_with_hooks(CLEAN, [(name, lambda array, name: np.zeros(array.shape, kind))])
+    turned = [("hook_embed", lambda array, name: np.zeros(array.shape[::-1], np.int8).T)]  # of any order and kind of number
+    plain = [("hook_embed", lambda array, name: 0 * array)]
+    assert np.array_equal(model().run_with_hooks(CLEAN, turned), model().run_with_hooks(CLEAN, plain))
+    for pairs in ("ab", [("hook_embed",)], [("hook_embed", 3)], {"hook_embed": breaks}, [3], [("hook_embed", breaks, 1)]):
+        for way in (lambda: model().run_with_hooks(CLEAN, pairs), lambda: model().session(fwd_hooks=pairs)):
+            with fails(TypeError, "pairs of a hook's name and a function, not "):
+                way()
+    for names in (3, b"hook_embed", object()):
+        with fails(TypeError, "names are a hook's name"):
+            model().run_with_cache(CLEAN, names)
     for name in ("blocks.0.ln1.hook_scale", "ln_final.hook_scale"):
         with fails(ValueError, "looked at only"):
             model().run_with_hooks(CLEAN, [(name, lambda array, name: array)])
         with fails(ValueError, "read-only"):
             model().run_with_hooks(CLEAN, [(name, lambda array, name: array.fill(1))])
-    with fails(attn.AttnError, "not finite"):
+    with fails(attn.AttnError, "not finite.* or a function on a hook gave such numbers"):
         model().run_with_hooks(CLEAN, [("blocks.1.hook_resid_post", lambda array, name: array * np.nan)])
     assert np.array_equal(model().run(CLEAN), model().run(CLEAN))
 

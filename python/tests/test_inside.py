@@ -484,10 +484,15 @@ def test_metrics():
     for wrong in ("x", None):
         with fails(TypeError, "a metric is what attn.logit"):
             model().grad("the cat", wrong)
-    with fails(TypeError, "unsupported"):
-        attn.logit("x") + 1
+    for wrong in (lambda: attn.logit("x") + 1, lambda: attn.loss() * attn.loss(), lambda: attn.loss() * None):
+        with fails(TypeError, "unsupported"):
+            wrong()
+    for arguments, kind, words in (((1.5,), TypeError, "token is a whole"), ((2**40,), ValueError, "token is 1099511627776"),
+                                   (("x", "y"), TypeError, "position is a whole"), ((None,), TypeError, "not None")):
+        with fails(kind, words):
+            attn.logit(*arguments)
     for names, words in (("blocks.0.ln1.hook_scale", "has no gradient"), ("blocks.9.hook_out", "there are")):
         with fails(KeyError, words):
             model().grad("the cat", attn.loss(), names)
-    with fails(attn.AttnError, "no terms"):
+    with fails(attn.AttnError, "a text of 1 tokens has none"):
         model().grad("a", attn.loss())

@@ -1,7 +1,9 @@
-"""Lives of objects, calls at wrong times and from wrong threads: exceptions, never a crash."""
+"""Lives of objects, calls at wrong times, from wrong threads and with wrong values: exceptions of one line, never a crash."""
+import copy
 import gc
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -26,13 +28,23 @@ def test_what_does_not_open():
         path.write_bytes(b"GGUF" + bytes(100))
         with fails(attn.AttnError, "gguf: "):
             attn.load(path)
-    with fails(ValueError, "less than 0"):
-        attn.load(GPT2, n_threads=-1)
+    for n, kind, words in ((-1, ValueError, "less than 0"), (2**40, ValueError, "more than"), (1.5, TypeError, "whole"),
+                           ("2", TypeError, "n_threads is a whole number, not '2'")):
+        with fails(kind, words):
+            attn.load(GPT2, n_threads=n)
+    with fails(ValueError, "path has a NUL character"):  # C would open what stands before it
+        attn.load(f"{GPT2}\0.gguf")
+    with fails(ValueError, "tokenizer has a NUL character"):
+        attn.load(GPT2, tokenizer=f"{GPT2}\0")
+    assert repr(attn.load(os.fsencode(GPT2))) == repr(model())
 
 
 def test_what_is_not_fed():
     for wrong, kind, words in (
             (3.5, ValueError, "whole numbers"), ([1.5], ValueError, "whole numbers"), ([[1]], ValueError, "one dimension"),
+            (None, ValueError, "not None"), ([1, [2]], ValueError, r"not \[1, \[2\]\]"),
+            (np.zeros((2, 3)), ValueError, r"float64 \[2, 3\]"), ([True], ValueError, "whole numbers"),
+            (b"abc", ValueError, "whole numbers"), (iter([1]), ValueError, "whole numbers"),
             ([], attn.AttnError, "no tokens"), ("", attn.AttnError, "no tokens"), ([-1], attn.AttnError, "-1 is outside"),
             ([99999], attn.AttnError, "99999 is outside"), ([2**40], attn.AttnError, "outside"),
             ("a" * 193, attn.AttnError, "more than the context of 192")):
@@ -43,15 +55,68 @@ def test_what_is_not_fed():
     with model().session() as session:
         with fails(ValueError, "logits of 3"):
             session.feed([1], 3)
-        with fails(ValueError, "less than 0"):
-            session.rewind(-1)
+        for position, kind in ((-1, ValueError), (2**70, ValueError), (1.5, TypeError), ("1", TypeError)):
+            with fails(kind, "position is"):
+                session.rewind(position)
+        for wrong in ("1", None, 1.5):
+            with fails(TypeError, "n_logits is a whole number"):
+                session.feed([1], wrong)
+        for wrong in (3, "abc", None):
+            with fails(TypeError, "bytes-like"):
+                session.restore(wrong)
+        for wrong in (np.zeros((1, 40), complex), [["a"] * 40], None):
+            with fails(ValueError, "residual vectors are numbers"):
+                session.unembed(wrong)
         session.rewind(5)
         assert len(session.tokens) == 0
-    for options, words in (({"cache": "f64"}, "one of"), ({"n_ctx": -1}, "less than 0")):
+    for options, words in (({"cache": "f64"}, "one of"), ({"n_ctx": -1}, "less than 0"), ({"n_ctx": 2**64 + 5}, "more than")):
         with fails(ValueError, words):
             model().session(**options)
     with fails(attn.AttnError, "positions that the model has learned"):
         model().session(193)
+    with fails(TypeError, "a list of texts"):
+        model().batch("abc")
+    for call in (lambda: model().loss([1, 999]), lambda: model().logprobs([1], [999])):
+        with fails(attn.AttnError, "token 999 is outside the vocabulary of 257"):
+            call()
+
+
+def test_what_is_not_generated():
+    for options, kind, words in (
+            ({"n_tokens": -1}, ValueError, "less than 0"), ({"n_tokens": "3"}, TypeError, "whole number"),
+            ({"temperature": float("nan")}, ValueError, "temperature is a number from 0 to"),
+            ({"temperature": "hot"}, ValueError, "not 'hot'"), ({"temperature": -1}, ValueError, "temperature"),
+            ({"top_p": 2}, ValueError, "from 0 to 1, not 2"), ({"min_p": 1.5}, ValueError, "min_p is a number from 0 to 1"),
+            ({"top_k": 2**64}, ValueError, "more than"), ({"top_k": 1.5}, TypeError, "whole number"),
+            ({"seed": 2**64}, ValueError, "seed is"), ({"stop": [3]}, ValueError, "stop text"),
+            ({"stop": b"a"}, ValueError, "stop text")):
+        with fails(kind, words):
+            model().generate("ab", **options)
+    for message, kind, words in ((1, TypeError, "mapping with role and content, not 1"),
+                                 ({"role": 1, "content": "a"}, TypeError, "role is a text, not 1"),
+                                 ({"role": "user", "content": "a\0"}, ValueError, "NUL")):
+        with fails(kind, words):
+            model().chat_tokens([message], template="{{ messages[0].content }}")
+    with fails(TypeError, "template is a text"):
+        model().chat_tokens([{"role": "user", "content": "a"}], template=3)
+
+
+def test_a_copy_of_a_model_opens_the_file_anew():
+    """So it goes to another process, too; a session does not."""
+    first = attn.load(GPT2, n_threads=1)
+    others = [copy.copy(first), copy.deepcopy(first), pickle.loads(pickle.dumps(first))]
+    logits = first.run("ab")
+    first.close()
+    for other in others:
+        assert other.n_threads == 1 and np.array_equal(other.run("ab"), logits)
+    with fails(attn.AttnError, "closed"):
+        pickle.dumps(first)
+    for session in (model().session(), model().generate("a", 3)):
+        for way in (copy.deepcopy, pickle.dumps):
+            with fails(TypeError, "neither copied nor pickled: fork"):
+                way(session)
+    with fails(AttributeError, "W_Q is the file's"):
+        model().W_Q = 0
 
 
 def test_a_closed_model_is_an_exception():
@@ -191,7 +256,7 @@ def test_a_forked_child_leaves_the_sessions_alone():
         try:
             session.feed([3])
         except attn.AttnError as error:
-            code = 0 if "process that made it" in str(error) else 2
+            code = 0 if "process that made it" in str(error) and len(model().run("ab")) == 2 else 2
         del session
         gc.collect()
         os._exit(code)

@@ -80,6 +80,8 @@ def test_the_usual_ones_have_names():
 def test_errors_are_the_program_s_line():
     with fails(attn.AttnError, "^study: there is no command 'nxt'; did you mean next"):
         model().study("nxt", "a")
+    with fails(attn.AttnError, "^study --help: printed no JSON"):
+        model().study("--help")
     with fails(attn.AttnError, "^study: .*--no-such"):
         model().study("next", "a", no_such=3)
     with fails(attn.AttnError, "^study: .*empty"):
