@@ -294,6 +294,19 @@ def test_nothing_leaks():
     assert SANITIZED or resident() < before * 1.02 + (1 << 19), (before, resident())
 
 
+def test_runs_take_no_memory():
+    """Ten thousand of them in CI."""
+    with attn.load(GPT2, n_threads=1) as loaded:
+        hooks = [("hook_embed", lambda array, name: None)]
+        kinds = (lambda: loaded.run("ab"), lambda: loaded.run_with_cache("ab"), lambda: loaded.run_with_hooks("ab", hooks))
+        before = 0
+        for i in range(200 if SANITIZED else 10000 if LONG else 1000):
+            if i == 200:
+                before = resident()
+            kinds[i % 3]()
+    assert SANITIZED or resident() < before * 1.02, (before, resident())
+
+
 def test_arrays_go_with_whoever_holds_them():
     """At once, and not when the garbage collector comes, before which there may be a hundred runs."""
     gc.collect()
