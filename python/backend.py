@@ -48,10 +48,11 @@ def make(folder):
     # Words for a make above are not for this one.
     clean = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     build, study, shared = (os.path.relpath(path, TREE) for path in (build, study, shared))
-    ended = subprocess.run(["make", "-C", TREE, f"BUILD={build}", f"STUDY={study}", shared, study], env=clean,
-                           stdout=subprocess.DEVNULL)
-    if ended.returncode:
-        sys.exit(f"{TREE}: make failed with {ended.returncode}; it needs make and a C compiler")
+    try:
+        subprocess.run(["make", "-C", TREE, f"BUILD={build}", f"STUDY={study}", shared, study], env=clean, check=True,
+                       stdout=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"{TREE}: cannot be built, which needs make and a C compiler: {error}")
     return {"attn/libattn.so": TREE / shared, "attn/study": TREE / study}
 
 
