@@ -17,6 +17,7 @@
 #define ATTN_AMX_H
 
 #define UNPACKED_ROWS 1 /* a row is unpacked while tiles are multiplied */
+#define HAS_UNPACK_GROUPS static
 #include "blocks.h"
 #include "kernels.h"
 #include "weights.h"

@@ -1,5 +1,6 @@
 /* x86-64 with AVX-512 (F, BW, DQ, VL). Quantised weights are multiplied by activations of 16 bits. */
 #if defined(__x86_64__)
+#define HAS_UNPACK_GROUPS extern
 #include "cpu.h"
 #include "floats.h"
 #include "ints.h"

@@ -43,12 +43,18 @@ enum {
     GROUP_SPANS = GROUP / 16,
 };
 
-/* Where up to 256 columns of UNPACKED_ROWS rows go. */
+/* Where up to 256 columns of UNPACKED_ROWS rows go. Those of the next rows lie right behind them. */
 typedef struct Group {
     uint8_t *q; /* sixteen of each row; the next sixteen lie `apart` bytes behind them */
     size_t apart;
     float *scales, *mins; /* [spans / 4][row][4], up to the next four; mins are written where has_mins */
 } Group;
+
+/* What is fetched meanwhile: so many bytes for each row. */
+typedef struct Ahead {
+    const unsigned char *next;
+    size_t bytes;
+} Ahead;
 
 OPENED size_t span_of(DType dtype) {
     return dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K || dtype == DTYPE_Q6_K ? 16 : 32;
@@ -57,6 +63,12 @@ OPENED size_t span_of(DType dtype) {
 OPENED bool has_mins(DType dtype) {
     return dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1 || dtype == DTYPE_Q2_K || dtype == DTYPE_Q4_K ||
            dtype == DTYPE_Q5_K;
+}
+
+/* Whether all q are below 16. */
+OPENED bool is_nibbles(DType dtype) {
+    return dtype == DTYPE_Q4_0 || dtype == DTYPE_Q4_1 || dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K ||
+           dtype == DTYPE_Q4_K;
 }
 
 /* q of eight bits: products of bytes want weights unsigned on x86-64, but signed elsewhere. All others are below 64. */
@@ -440,25 +452,48 @@ OPENED void unpack_type(DType dtype, const Group *g, const unsigned char *const 
     }
 }
 
-#if defined(__wasm__)
-#define OF_ALL_FILES /* they have the same flags, and dtype.c has the function for all */
-#else
-#define OF_ALL_FILES static inline
+/*
+ * For any type. Compiled once for each number of rows, by the file that says so before it includes this: dtype.c, avx2.c,
+ * avx512.c. amx.h has its own, which is static.
+ */
+#if UNPACKED_ROWS == 4
+#define unpack_groups unpack_groups_of_4
+#elif UNPACKED_ROWS == 2
+#define unpack_groups unpack_groups_of_2
 #endif
+#define UNPACK_GROUPS(linkage)                                                                               \
+    linkage void unpack_groups(DType dtype, const Group *group, size_t n, const unsigned char *const *rows,  \
+                               size_t at, size_t cols, Ahead ahead)
+#ifndef HAS_UNPACK_GROUPS
+UNPACK_GROUPS(extern);
+#else
+OPENED void unpack_groups_of(DType dtype, Group g, size_t n, const unsigned char *const *from, size_t at,
+                             size_t cols, Ahead ahead) {
+    for (; n; n--, from += UNPACKED_ROWS) {
+        const unsigned char *rows[UNPACKED_ROWS];
+        for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = from[i];
+        fetch(ahead.next, UNPACKED_ROWS * ahead.bytes);
+        unpack_type(dtype, &g, rows, at, cols);
+        g.q += 16 * UNPACKED_ROWS;
+        g.scales += GROUP_SPANS * UNPACKED_ROWS;
+        g.mins += GROUP_SPANS * UNPACKED_ROWS;
+        ahead.next += UNPACKED_ROWS * ahead.bytes;
+    }
+}
 
-/* For any type. What is said of the group is copied, or all of it would be read again after each byte that is put. */
-OF_ALL_FILES void unpack_group(DType dtype, const Group *group,
-                               const unsigned char *const from[UNPACKED_ROWS], size_t at, size_t cols);
-
-#if !defined(__wasm__) || defined(HAS_UNPACK_GROUP)
-OF_ALL_FILES void unpack_group(DType dtype, const Group *group,
-                               const unsigned char *const from[UNPACKED_ROWS], size_t at, size_t cols) {
-    const Group g = *group;
-    const unsigned char *rows[UNPACKED_ROWS];
-    for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = from[i];
-    FOR_QUANTISED(dtype, unpack_type, &g, rows, at, cols)
+UNPACK_GROUPS(HAS_UNPACK_GROUPS);
+ALONE UNPACK_GROUPS(HAS_UNPACK_GROUPS) {
+    FOR_QUANTISED(dtype, unpack_groups_of, *group, n, rows, at, cols, ahead)
 }
 #endif
+
+/* Sixteen weights of a span as floats. */
+static inline void span_floats(DType dtype, float *restrict w, const uint8_t *restrict q, float scale,
+                               float min) {
+    const int excess = excess_of(dtype);
+    const float less = has_mins(dtype) ? min : 0;
+    for (size_t c = 0; c < 16; c++) w[c] = scale * (float)((Q)q[c] - excess) - less;
+}
 
 #if UNPACKED_ROWS == 1
 /* A group of one row in order, and its weights as floats. */
@@ -468,17 +503,13 @@ typedef struct PlainGroup {
 } PlainGroup;
 
 static inline void unpack_plainly(DType dtype, PlainGroup *g, const unsigned char *from, size_t cols) {
-    unpack_group(dtype, &(Group){g->q, 16, g->scales, g->mins}, &from, 0, cols);
+    unpack_groups(dtype, &(Group){g->q, 16, g->scales, g->mins}, 1, &from, 0, cols, (Ahead){from, 0});
 }
 
 static inline void group_floats(DType dtype, float *restrict w, const PlainGroup *restrict g, size_t cols) {
     const size_t span = span_of(dtype);
-    const int excess = excess_of(dtype);
-    for (size_t begin = 0; begin < cols; begin += span)
-        for (size_t c = begin; c < begin + span; c++) {
-            float whole = g->scales[begin / span] * (float)((Q)g->q[c] - excess);
-            w[c] = has_mins(dtype) ? whole - g->mins[begin / span] : whole;
-        }
+    for (size_t c = 0; c < cols; c += 16)
+        span_floats(dtype, w + c, g->q + c, g->scales[c / span], g->mins[c / span]);
 }
 #endif
 

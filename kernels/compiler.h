@@ -2,8 +2,17 @@
 #ifndef ATTN_COMPILER_H
 #define ATTN_COMPILER_H
 
+#include <stddef.h>
+
 /* Forces functions open, so that what they are called with is a constant in their loops, and vectors are registers. */
 #define OPENED static inline __attribute__((always_inline))
+
+/* Keeps a function one, which is called: neither opened nor copied for what it is called with. */
+#if defined(__clang__)
+#define ALONE __attribute__((noinline))
+#else
+#define ALONE __attribute__((noinline, noclone))
+#endif
 
 /*
  * Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. On arm64,
@@ -31,5 +40,9 @@ enum { WASM = 0 };
 
 /* Keeps the compiler from an address register of its own for each constant distance from p. */
 #define KEEP_ADDRESS(p) __asm__("" : "+r"(p))
+
+OPENED void fetch(const unsigned char *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+}
 
 #endif

@@ -2,7 +2,7 @@
 #include "dtype.h"
 
 #define UNPACKED_ROWS 1
-#define HAS_UNPACK_GROUP
+#define HAS_UNPACK_GROUPS extern
 #include "blocks.h"
 
 #include <string.h>

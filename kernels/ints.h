@@ -4,7 +4,8 @@
  * weights', and only these sums are rounded.
  *
  * How they are rounded, and packed, stands in packed_ints.h. Three ways lead through: strips for one token, quads for a few,
- * tiles for many.
+ * tiles for many. Quads and tiles are compiled once for all types: weights of any type become a panel (blocks.h), and only the
+ * loops over a span's columns know how long it is.
  */
 #ifndef ATTN_INTS_H
 #define ATTN_INTS_H
@@ -18,13 +19,16 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { QUADS = VECTORS }; /* of tokens, at most, that are multiplied together */
+enum {
+    STRIPS = ROWS / UNPACKED_ROWS, /* rows of a strip are unpacked side by side */
+    QUADS = VECTORS,               /* of tokens, at most, that are multiplied together */
+};
 
-/* The weights of UNPACKED_ROWS rows and up to GROUP columns, whose q are one vector each. */
-typedef struct Strip {
-    _Alignas(64) unsigned char q[GROUP / 16][LANES * 4];
-    _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
-} Strip;
+#if defined(__wasm__)
+#define OPENED_SPAN CLOSED
+#else
+#define OPENED_SPAN _Pragma("GCC unroll 8")
+#endif
 
 /* A span's sum of integers, scaled by its weights' scale, less their minima: d times this is added to what came before. */
 OPENED Vec scale_span(bool mins, Vec dot, Vec scale, Vec q_sum, Vec min) {
@@ -32,37 +36,52 @@ OPENED Vec scale_span(bool mins, Vec dot, Vec scale, Vec q_sum, Vec min) {
     return mins ? vec_fnma(q_sum, min, scaled) : scaled;
 }
 
-/* Strips, for one token: sums + a strip · the token, for each row in four lanes that are alike. */
-OPENED Vec add_strip(size_t bytes, size_t span, bool mins, bool fours, Vec sums, const Strip *strip,
-                     const PackedInts *x, size_t begin, size_t cols) {
-    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, spans = cols / span;
-#pragma GCC unroll 4
-    for (size_t s = 0; s < spans; s += 4) {
-        const size_t at = begin / span + s;
-        Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
-        for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
-            for (size_t c = 0; c < parts * chunks; c++) {
-                Ints w = strip_chunk(bytes, strip->q[0], (s + j) * chunks + c % chunks);
-                if (c == chunks) dots[j] = next_part(dots[j]);
-                dots[j] =
-                    ints_dot(bytes, dots[j], w, ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16));
-            }
-            dots[j] = ints_rest(bytes, dots[j]);
+/*
+ * Strips, for one token: sums + spans [s, s + 4) of a strip · the token, for each row in four lanes that are alike. There
+ * are `spans` of them in all, and here fewer than four, unless `fours`.
+ */
+OPENED Vec add_four_spans(size_t bytes, size_t span, bool mins, bool fours, Vec sums, const Group *strip,
+                          const PackedInts *x, size_t begin, size_t s, size_t spans) {
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, at = begin / span + s;
+    Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
+    for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
+        for (size_t c = 0; c < parts * chunks; c++) {
+            Ints w = strip_chunk(bytes, strip, (s + j) * chunks + c % chunks);
+            if (c == chunks) dots[j] = next_part(dots[j]);
+            dots[j] = ints_dot(bytes, dots[j], w, ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16));
         }
-        const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
-                  scales = vec_load(strip->scales + s * (LANES / 4)), d = vec_repeat(x->d + at),
-                  q_sums = mins ? vec_repeat(x->sums + at) : vec_set(0),
-                  min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0),
-                  scaled = scale_span(mins, dot, scales, q_sums, min);
+        dots[j] = ints_rest(bytes, dots[j]);
+    }
+    const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
+              scales = vec_load(strip->scales + s * (LANES / 4)), d = vec_repeat(x->d + at),
+              q_sums = mins ? vec_repeat(x->sums + at) : vec_set(0),
+              min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0),
+              scaled = scale_span(mins, dot, scales, q_sums, min);
 #define ADD_SPAN(j)                                                                                          \
     if (fours || s + (j) < spans) sums = vec_unit(vec_fma(d, scaled, sums), j);
-        ADD_SPAN(0)
-        ADD_SPAN(1)
-        ADD_SPAN(2)
-        ADD_SPAN(3)
+    ADD_SPAN(0)
+    ADD_SPAN(1)
+    ADD_SPAN(2)
+    ADD_SPAN(3)
 #undef ADD_SPAN
-    }
     return sums;
+}
+
+/* totals += a span's sums, of the rows and tokens of quads. */
+OPENED void end_span_of_quads(bool mins, size_t vectors, size_t n_groups, size_t bytes, Vec *totals,
+                              const Ints *dots, const Ints *start, const Panel *panel, size_t group, size_t s,
+                              const PackedInts *x, size_t at) {
+    for (size_t g = 0; g < n_groups; g++) {
+        const size_t row = (group + g) * (LANES / 4);
+        Vec scale = vec_pick(panel->scales[0] + scale_at(row, s / 4 * 4), s % 4),
+            min = mins ? vec_pick(panel->mins[0] + scale_at(row, s / 4 * 4), s % 4) : vec_set(0);
+        for (size_t v = 0; v < vectors; v++) {
+            const size_t first = at * 4 * vectors + 4 * v;
+            Vec *total = &totals[g * vectors + v], dot = ints_end(bytes, dots[g * vectors + v], start[v]),
+                q_sum = mins ? vec_repeat(x->sums + first) : vec_set(0);
+            *total = vec_fma(vec_repeat(x->d + first), scale_span(mins, dot, scale, q_sum, min), *total);
+        }
+    }
 }
 
 /*
@@ -116,59 +135,54 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
             DOT_UNIT(3)
 #undef DOT_UNIT
         }
-        for (size_t g = 0; g < n_groups; g++) {
-            const size_t row = (group + g) * (LANES / 4);
-            Vec scale = vec_pick(panel->scales[0] + scale_at(row, s / 4 * 4), s % 4),
-                min = mins ? vec_pick(panel->mins[0] + scale_at(row, s / 4 * 4), s % 4) : vec_set(0);
-            for (size_t v = 0; v < vectors; v++) {
-                Vec *total = &totals[g * vectors + v], dot = ints_end(bytes, dots[g * vectors + v], start[v]),
-                    q_sum = mins ? vec_repeat(x->sums + at * tokens + 4 * v) : vec_set(0);
-                *total = vec_fma(vec_repeat(x->d + at * tokens + 4 * v),
-                                 scale_span(mins, dot, scale, q_sum, min), *total);
-            }
-        }
+        if (mins)
+            end_span_of_quads(true, vectors, n_groups, bytes, totals, dots, start, panel, group, s, x, at);
+        else
+            end_span_of_quads(false, vectors, n_groups, bytes, totals, dots, start, panel, group, s, x, at);
     }
     for (size_t g = 0; g < n_groups; g++)
         for (size_t v = 0; v < vectors; v++)
             vec_store(sums + (v * GROUPS + group + g) * LANES, totals[g * vectors + v]);
 }
 
-/* Opens a function for what spans and minima are, where they are not constants already. */
-#define FOR_SPANS(span, mins, function, ...)                                                                 \
-    if ((span) == 16 && (mins))                                                                              \
-        function(16, true, __VA_ARGS__);                                                                     \
-    else if ((span) == 16)                                                                                   \
-        function(16, false, __VA_ARGS__);                                                                    \
-    else if (mins)                                                                                           \
-        function(32, true, __VA_ARGS__);                                                                     \
-    else                                                                                                     \
-        function(32, false, __VA_ARGS__);
-
-/* Likewise for a product as a whole. In WebAssembly only its innermost functions are opened. */
-#if defined(__wasm__)
-#define FOR_SPANS_OF(dtype, function, ...) function(span_of(dtype), has_mins(dtype), __VA_ARGS__);
-#else
-#define FOR_SPANS_OF(dtype, function, ...) FOR_SPANS(span_of(dtype), has_mins(dtype), function, __VA_ARGS__)
-#endif
-
 OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums,
                           const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
     enum { GROUPS = ROWS / (LANES / 4) };
     for (size_t group = 0; group < GROUPS; group += 4)
-        micro_quads(vectors, 4, bytes, span, mins, sums, panel, group, x, begin, cols);
+        if (span == 16)
+            micro_quads(vectors, 4, bytes, 16, mins, sums, panel, group, x, begin, cols);
+        else
+            micro_quads(vectors, 4, bytes, 32, mins, sums, panel, group, x, begin, cols);
+}
+
+/* totals += a span's sums, of TILE_ROWS rows and some vectors of tokens. */
+OPENED void end_span_of_tile(bool mins, size_t vectors, size_t bytes, Vec *totals, const Ints *dots,
+                             const float *scales, const float *spans_mins, const PackedInts *x, size_t at) {
+    for (size_t v = 0; v < vectors; v++) {
+        const Vec d = vec_load(x->d + at * vectors * LANES + v * LANES),
+                  q_sums = mins ? vec_load(x->sums + at * vectors * LANES + v * LANES) : vec_set(0);
+        const Ints start = ints_load(x->start + at * vectors * LANES + v * LANES);
+        for (size_t i = 0; i < TILE_ROWS; i++) {
+            Vec *total = &totals[i * vectors + v], dot = ints_end(bytes, dots[i * vectors + v], start);
+            *total = vec_fma(d,
+                             scale_span(mins, dot, vec_set(scales[scale_at(i, 0)]), q_sums,
+                                        mins ? vec_set(spans_mins[scale_at(i, 0)]) : vec_set(0)),
+                             *total);
+        }
+    }
 }
 
 /* Tiles, for many: a vector has LANES tokens. sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
                        size_t r, const PackedInts *x, size_t begin, size_t cols) {
-    const size_t parts = bytes / part_bytes(bytes), units = span / 4 * bytes / parts,
+    const size_t parts = bytes / part_bytes(bytes), chunks = span / 16 * bytes / parts,
                  tokens = vectors * LANES;
     Vec totals[TILE_ROWS * VECTORS];
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * parts * units * tokens * 4,
-                            *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
+        const unsigned char *q = x->q + at * parts * chunks * 4 * tokens * 4,
+                            *w = panel_chunk(bytes, panel, s * chunks) + r * 16;
         const float *scales = panel->scales[0] + scale_at(r, s),
                     *spans_mins = panel->mins[0] + scale_at(r, s);
         KEEP_ADDRESS(w);
@@ -180,55 +194,43 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
             Ints start = ints_begin(bytes, ints_load(x->start + at * tokens + v * LANES));
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
-#if defined(__wasm__)
-#pragma GCC unroll 1
-#else
-#pragma GCC unroll 16
-#endif
-        for (size_t u = 0; u < parts * units; u++) {
-            Ints xs[VECTORS];
-            if (u == units) {
-                KEEP_ADDRESS(w);
+        OPENED_SPAN for (size_t c = 0; c < parts * chunks; c++, q += 4 * tokens * 4) {
+            if (c == chunks) {
+                w -= chunks * ROWS * 16;
                 for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
             }
-            for (size_t v = 0; v < vectors; v++) {
-                xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
-                KEEP_IN_REGISTER(xs[v]);
-            }
-            for (size_t i = 0; i < TILE_ROWS; i++) {
-                Ints unit = ints_spread(w + (u % units / 4 * ROWS + i) * 16 + u % 4 * 4);
+            OPENED_SPAN for (size_t u = 0; u < 4; u++) {
+                Ints xs[VECTORS];
                 for (size_t v = 0; v < vectors; v++) {
-                    dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
-                    KEEP_IN_REGISTER(dots[i * vectors + v]);
+                    xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
+                    KEEP_IN_REGISTER(xs[v]);
+                }
+                for (size_t i = 0; i < TILE_ROWS; i++) {
+                    Ints unit = ints_spread(w + i * 16 + u * 4);
+                    for (size_t v = 0; v < vectors; v++) {
+                        dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
+                        KEEP_IN_REGISTER(dots[i * vectors + v]);
+                    }
                 }
             }
+            w += ROWS * 16;
         }
-        for (size_t v = 0; v < vectors; v++) {
-            const Vec d = vec_load(x->d + at * tokens + v * LANES),
-                      q_sums = mins ? vec_load(x->sums + at * tokens + v * LANES) : vec_set(0);
-            for (size_t i = 0; i < TILE_ROWS; i++) {
-                Vec *total = &totals[i * vectors + v],
-                    dot =
-                        ints_end(bytes, dots[i * vectors + v], ints_load(x->start + at * tokens + v * LANES));
-                *total = vec_fma(d,
-                                 scale_span(mins, dot, vec_set(scales[scale_at(i, 0)]), q_sums,
-                                            vec_set(spans_mins[scale_at(i, 0)])),
-                                 *total);
-            }
-        }
+        if (mins)
+            end_span_of_tile(true, vectors, bytes, totals, dots, scales, spans_mins, x, at);
+        else
+            end_span_of_tile(false, vectors, bytes, totals, dots, scales, spans_mins, x, at);
     }
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) vec_store(sums + i * LANES, totals[i]);
 }
 
-OPENED void tile_ints(size_t span, bool mins, size_t vectors, size_t bytes, float *sums, const Panel *panel,
+OPENED void tile_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
                       const PackedInts *x, size_t begin, size_t cols) {
-    CLOSED for (size_t r = 0; r < ROWS; r += TILE_ROWS)
-        micro_ints(vectors, bytes, span, mins, sums + r * vectors * LANES, panel, r, x, begin, cols);
-}
-
-OPENED void tile_of_spans(size_t vectors, size_t span, bool mins, size_t bytes, float *sums,
-                          const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
-    FOR_SPANS(span, mins, tile_ints, vectors, bytes, sums, panel, x, begin, cols);
+    CLOSED for (size_t r = 0; r < ROWS; r += TILE_ROWS, sums += TILE_ROWS * vectors * LANES) {
+        if (span == 16)
+            micro_ints(vectors, bytes, 16, mins, sums, panel, r, x, begin, cols);
+        else
+            micro_ints(vectors, bytes, 32, mins, sums, panel, r, x, begin, cols);
+    }
 }
 
 OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
@@ -250,7 +252,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
                     PackedInts x = packed_ints(bytes, span, packed, area.token + t, vectors * LANES, w->cols);
                     fetch_next(rows, ahead_of(w, &area, r, begin, GROUP), group_bytes, t, t + vectors * LANES,
                                area.n);
-                    FOR_VECTORS(vectors, tile_of_spans, span, mins, bytes, to, &panel, &x, begin, cols)
+                    FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, cols)
                     to += ROWS * vectors * LANES;
                 }
             }
@@ -303,29 +305,79 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
     }
 }
 
-OPENED Group strip_group(Strip *strip) {
-    return (Group){strip->q[0], sizeof strip->q[0], strip->scales, strip->mins};
-}
+/* Opens a function for what spans and minima are, where they are not constants already. */
+#define FOR_SPANS(span, mins, function, ...)                                                                 \
+    if ((span) == 16 && (mins))                                                                              \
+        function(16, true, __VA_ARGS__);                                                                     \
+    else if ((span) == 16)                                                                                   \
+        function(16, false, __VA_ARGS__);                                                                    \
+    else if (mins)                                                                                           \
+        function(32, true, __VA_ARGS__);                                                                     \
+    else                                                                                                     \
+        function(32, false, __VA_ARGS__);
 
 #if defined(__wasm__)
 #include "strips_wasm.h"
 #else
-/* Those of small blocks may end within a group. What they end with is not forced open for each type. */
-static void add_rest(DType dtype, size_t bytes, float *sums, const unsigned char *const rows[UNPACKED_ROWS],
-                     size_t at, const PackedInts *x, size_t begin, size_t cols) {
-    Strip strip;
-    Group group = strip_group(&strip);
-    unpack_group(dtype, &group, rows, at, cols);
-    const Vec sum = vec_load(sums);
-    vec_store(sums, has_mins(dtype) ? add_strip(bytes, BLOCK, true, false, sum, &strip, x, begin, cols)
-                                    : add_strip(bytes, BLOCK, false, false, sum, &strip, x, begin, cols));
+/*
+ * Whether a type's strips go from memory to their sums through registers alone, by code of its own. Others go through a
+ * panel, by the code that all ways share. That takes no longer where fifth bits have to be put together, up to a fifth where
+ * activations have 16 bits, and elsewhere too long.
+ */
+OPENED bool has_own_strips(size_t bytes, DType dtype) {
+    if (dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1) return false;
+    if (bytes == 1) return BYTES_BELOW > 16 || is_nibbles(dtype);
+    return BYTES_BELOW == 16 &&
+           (dtype == DTYPE_Q8_0 || dtype == DTYPE_IQ4_NL || dtype == DTYPE_IQ4_XS || dtype == DTYPE_MXFP4);
 }
 
-OPENED void strips_of_ints(size_t span, bool mins, DType dtype, size_t bytes, float *y, const Matrix *w,
-                           const float *bias, size_t row_begin, size_t row_end, const void *packed) {
-    enum { STRIPS = ROWS / UNPACKED_ROWS };
-    const size_t row_bytes = dtype_bytes(dtype, w->cols), group_bytes = dtype_bytes(dtype, GROUP);
+/* All whole groups of ROWS rows, and what lies behind these is fetched in their place. */
+OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const unsigned char *const rows[ROWS],
+                       const PackedInts *x, size_t groups, const unsigned char *next) {
+    const size_t span = span_of(dtype), piece = dtype_bytes(dtype, GROUP);
+    if (!has_own_strips(bytes, dtype)) return;
+    for (size_t group = 0; group < groups; group++)
+        for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
+            _Alignas(64) unsigned char q[GROUP / 16][LANES * 4];
+            _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
+            const Group strip = {q[0], sizeof q[0], scales, mins};
+            Vec sum = vec_load(sums[i]);
+            fetch(next, UNPACKED_ROWS * piece);
+            unpack_type(dtype, &strip, rows + i * UNPACKED_ROWS, group * piece, GROUP);
+#pragma GCC unroll 4
+            for (size_t s = 0; s < GROUP / span; s += 4)
+                sum = add_four_spans(bytes, span, has_mins(dtype), true, sum, &strip, x, group * GROUP, s,
+                                     GROUP / span);
+            vec_store(sums[i], sum);
+        }
+}
+
+/* Strips of a panel. Those of small blocks may end within a group. */
+OPENED void panel_strips(size_t span, bool mins, size_t bytes, float (*sums)[LANES], Panel *panel,
+                         const PackedInts *x, size_t begin, size_t cols) {
+    for (size_t i = 0; i < STRIPS; i++) {
+        const Group strip = strip_of(panel, i);
+        const size_t spans = cols / span;
+        Vec sum = vec_load(sums[i]);
+        size_t s = 0;
+        if (cols == GROUP) {
+#pragma GCC unroll 4
+            for (; s < GROUP / span; s += 4)
+                sum = add_four_spans(bytes, span, mins, true, sum, &strip, x, begin, s, GROUP / span);
+        }
+        for (; s < spans; s += 4)
+            sum = add_four_spans(bytes, span, mins, false, sum, &strip, x, begin, s, spans);
+        vec_store(sums[i], sum);
+    }
+}
+
+static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t row_begin,
+                        size_t row_end, const void *packed) {
+    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP),
+                 span = span_of(w->dtype);
+    const bool mins = has_mins(w->dtype);
     const PackedInts x = packed_ints(bytes, span, packed, 0, 1, w->cols);
+    Panel panel;
     for (size_t r = row_begin; r < row_end; r += ROWS) {
         const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
         const size_t n_rows = smaller(ROWS, row_end - r);
@@ -334,32 +386,21 @@ OPENED void strips_of_ints(size_t span, bool mins, DType dtype, size_t bytes, fl
         find_rows(rows, w, r, row_end);
         if (bias) memcpy(start, bias + r, n_rows * sizeof *bias);
         for (size_t i = 0; i < STRIPS; i++) vec_store(sums[i], vec_each_four(start + i * UNPACKED_ROWS));
-        for (size_t c = 0, at = 0, piece; c < w->cols; c += GROUP, at += piece) {
-            const size_t cols = small_block_bytes(dtype) ? smaller(GROUP, w->cols - c) : GROUP;
-            piece = cols == GROUP ? group_bytes : dtype_bytes(dtype, cols);
-            for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
-                const unsigned char *const *strip_rows = rows + i * UNPACKED_ROWS;
-                Strip strip;
-                Group group = strip_group(&strip);
-                fetch(next, UNPACKED_ROWS * piece);
-                if (cols < GROUP) {
-                    add_rest(w->dtype, bytes, sums[i], strip_rows, at, &x, c, cols);
-                    continue;
-                }
-                unpack_type(dtype, &group, strip_rows, at, GROUP);
-                vec_store(sums[i],
-                          add_strip(bytes, span, mins, true, vec_load(sums[i]), &strip, &x, c, GROUP));
-            }
+        size_t c = 0;
+        if (has_own_strips(bytes, w->dtype)) {
+            const size_t groups = w->cols / GROUP;
+            FOR_QUANTISED(w->dtype, own_strips, bytes, sums, rows, &x, groups, next)
+            c = groups * GROUP;
+            next += ROWS * groups * group_bytes;
+        }
+        for (size_t piece; c < w->cols; c += GROUP, next += ROWS * piece) {
+            const size_t cols = smaller(GROUP, w->cols - c);
+            piece = dtype_bytes(w->dtype, cols);
+            unpack_panel(1, &panel, w->dtype, rows, c / GROUP * group_bytes, cols, next, piece);
+            FOR_SPANS(span, mins, panel_strips, bytes, sums, &panel, &x, c, cols)
         }
         for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
     }
-}
-
-#define strips_of_type(dtype, ...) strips_of_ints(span_of(dtype), has_mins(dtype), dtype, __VA_ARGS__)
-
-static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t begin, size_t end,
-                        const void *packed) {
-    FOR_QUANTISED(w->dtype, strips_of_type, bytes, y, w, bias, begin, end, packed)
 }
 #endif
 
@@ -385,10 +426,12 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
                 matvec_ints(bytes, y, w, bias, begin, end, packed);)
 #define QUADS_PRODUCT(name, linkage, bytes)                                                                  \
     INT_PRODUCT(few, name, linkage, bytes, 4 * QUADS, (count + 3) / 4 * 4,                                   \
-                FOR_SPANS_OF(w->dtype, few_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))
+                few_ints(span_of(w->dtype), has_mins(w->dtype), bytes, y, y_stride, w, bias, begin, end,     \
+                         packed, n);)
 #define TILES_PRODUCT(name, linkage, bytes)                                                                  \
     INT_PRODUCT(matmul, name, linkage, bytes, TILE_TOKENS, tile_vectors(count) * LANES,                      \
-                FOR_SPANS_OF(w->dtype, matmul_ints, bytes, y, y_stride, w, bias, begin, end, packed, n))
+                matmul_ints(span_of(w->dtype), has_mins(w->dtype), bytes, y, y_stride, w, bias, begin, end,  \
+                            packed, n);)
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
     STRIPS_PRODUCT(name, linkage, bytes)                                                                     \
     QUADS_PRODUCT(name, linkage, bytes)                                                                      \

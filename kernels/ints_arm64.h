@@ -50,9 +50,9 @@ OPENED void round_to(size_t bytes, size_t span, unsigned char *q, int32_t halves
     }
 }
 
-OPENED Ints strip_chunk(size_t bytes, const unsigned char *q, size_t i) {
+OPENED Ints strip_chunk(size_t bytes, const Group *strip, size_t i) {
     (void)bytes;
-    return ints_load(q + i * 16);
+    return ints_load(strip->q + i * strip->apart);
 }
 
 /* Bytes are multiplied as they are. */

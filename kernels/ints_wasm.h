@@ -47,9 +47,9 @@ OPENED void round_to(size_t bytes, size_t span, unsigned char *q, int32_t halves
 }
 
 /* Chunk i of a strip: eight columns as int16. */
-OPENED Ints strip_chunk(size_t bytes, const unsigned char *q, size_t i) {
+OPENED Ints strip_chunk(size_t bytes, const Group *strip, size_t i) {
     (void)bytes;
-    return wasm_i16x8_load8x8(q + 8 * i);
+    return wasm_i16x8_load8x8(strip->q + i / 2 * strip->apart + i % 2 * 8);
 }
 
 /* Turns sixteen columns as they lie in a panel, so many rows apart, into twice as many of eight columns as int16. */

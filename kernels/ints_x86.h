@@ -60,8 +60,9 @@ OPENED void round_to(size_t bytes, size_t span, unsigned char *q, int32_t halves
 }
 
 /* Chunk i of a strip: sixteen columns of each row, or eight as int16. */
-OPENED Ints strip_chunk(size_t bytes, const unsigned char *q, size_t i) {
-    return bytes == 1 ? ints_load(q + i * LANES * 4) : ints_widen(ints_load(q + i / 2 * LANES * 4), i % 2);
+OPENED Ints strip_chunk(size_t bytes, const Group *strip, size_t i) {
+    return bytes == 1 ? ints_load(strip->q + i * strip->apart)
+                      : ints_widen(ints_load(strip->q + i / 2 * strip->apart), i % 2);
 }
 
 /* Turns sixteen columns as they lie in a panel, so many rows apart, into twice as many of eight columns as int16. */

@@ -37,10 +37,19 @@ typedef struct PackedInts {
 
 OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, size_t first, size_t tokens,
                               size_t cols) {
+    /* A division by what is no constant would take as long as a hundred products. */
+    const size_t sums_of_spans = (span == 16 ? cols / 16 : cols / 32) * tokens;
     float *room = (float *)(uintptr_t)packed + first * cols, *d = room + tokens * cols * bytes / sizeof *room,
-          *start = d + cols / span * tokens, *sums = start + cols / span * tokens;
+          *start = d + sums_of_spans, *sums = start + sums_of_spans;
     return (PackedInts){(unsigned char *)room, d, (int32_t *)(void *)start, sums, tokens};
 }
+
+/* Products of bytes are for weights below this. */
+#if defined(__AVX2__) && !defined(__AVXVNNI__) && !defined(__AVX512F__) && !defined(EMULATED_AVX512)
+enum { BYTES_BELOW = 16 };
+#else
+enum { BYTES_BELOW = 256 };
+#endif
 
 #if defined(__x86_64__)
 #include "ints_x86.h"
@@ -105,16 +114,17 @@ OPENED const unsigned char *panel_chunk(size_t bytes, const Panel *panel, size_t
     return part_bytes(bytes) == 1 ? panel->q[i][0] : panel->wide[i][0];
 }
 
+/* UNPACKED_ROWS of its rows, from row i·UNPACKED_ROWS on. */
+OPENED Group strip_of(Panel *panel, size_t i) {
+    return (Group){panel->q[0][i * UNPACKED_ROWS], sizeof panel->q[0], panel->scales[i], panel->mins[i]};
+}
+
 /* Columns from the byte `at` of each row on. */
 static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
                                 const unsigned char *const rows[ROWS], size_t at, size_t cols,
                                 const unsigned char *next, size_t piece) {
-    for (size_t r = 0; r < ROWS; r += UNPACKED_ROWS, next += UNPACKED_ROWS * piece) {
-        const size_t i = r / UNPACKED_ROWS;
-        fetch(next, UNPACKED_ROWS * piece);
-        unpack_group(dtype, &(Group){panel->q[0][r], sizeof panel->q[0], panel->scales[i], panel->mins[i]},
-                     rows + r, at, cols);
-    }
+    const Group group = strip_of(panel, 0);
+    unpack_groups(dtype, &group, ROWS / UNPACKED_ROWS, rows, at, cols, (Ahead){next, piece});
     if (part_bytes(bytes) == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
 }
 

@@ -60,10 +60,6 @@ static inline void find_rows(const unsigned char *rows[ROWS], const Matrix *w, s
     }
 }
 
-OPENED void fetch(const unsigned char *from, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
-}
-
 /* How many vectors of tokens the tile takes that begins with so many tokens left. */
 static inline size_t tile_vectors(size_t tokens) { return smaller((tokens + LANES - 1) / LANES, VECTORS); }
 

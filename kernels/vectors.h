@@ -19,28 +19,20 @@ OPENED void unpack_row(DType dtype, float *dst, const unsigned char *src, size_t
 }
 
 #if UNPACKED_ROWS > 1
-/* Up to GROUP columns of a row: unpacked as if it were as many rows as fill a vector, of which the first is taken. */
-OPENED void unpack_span_floats(DType dtype, float *restrict dst, const uint8_t *restrict q, float scale, float min, size_t n) {
-    const int excess = excess_of(dtype);
-    for (size_t c = 0; c < n; c++) {
-        float whole = scale * (float)((Q)q[c] - excess);
-        dst[c] = has_mins(dtype) ? whole - min : whole;
-    }
-}
-
-OPENED void unpack_one_row(DType dtype, float *dst, const unsigned char *src, size_t n) {
+/* A quantised row: unpacked as if it were as many rows as fill a vector, of which the first is taken. */
+static void unpack_one_row(DType dtype, float *dst, const unsigned char *src, size_t n) {
     uint8_t q[GROUP_SPANS][UNPACKED_ROWS][16];
     float scales[GROUP_SPANS / 4][UNPACKED_ROWS][4], mins[GROUP_SPANS / 4][UNPACKED_ROWS][4];
+    const Group group = {q[0][0], sizeof q[0], scales[0][0], mins[0][0]};
     const unsigned char *rows[UNPACKED_ROWS];
     const size_t span = span_of(dtype);
     for (size_t cols; n; n -= cols, dst += cols, src += dtype_bytes(dtype, cols)) {
         cols = n < GROUP ? n : GROUP;
         for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = src;
-        const Group group = {q[0][0], sizeof q[0], scales[0][0], mins[0][0]};
-        unpack_type(dtype, &group, rows, 0, cols);
+        unpack_groups(dtype, &group, 1, rows, 0, cols, (Ahead){src, 0});
         for (size_t c = 0; c < cols; c += 16) {
-            size_t s = c / span;
-            unpack_span_floats(dtype, dst + c, q[c / 16][0], scales[s / 4][0][s % 4], mins[s / 4][0][s % 4], 16);
+            const size_t s = c / span;
+            span_floats(dtype, dst + c, q[c / 16][0], scales[s / 4][0][s % 4], mins[s / 4][0][s % 4]);
         }
     }
 }
@@ -49,7 +41,7 @@ OPENED void unpack_one_row(DType dtype, float *dst, const unsigned char *src, si
 void SHARED(unpack)(float *dst, DType dtype, const void *src, size_t n) {
     if (dtype_is_quantised(dtype))
 #if UNPACKED_ROWS > 1
-        FOR_QUANTISED(dtype, unpack_one_row, dst, src, n)
+        unpack_one_row(dtype, dst, src, n);
 #else
         dtype_unpack(dst, dtype, src, n);
 #endif
