@@ -27,7 +27,7 @@ enum {
 #if defined(__wasm__)
 #define OPENED_SPAN CLOSED
 #else
-#define OPENED_SPAN _Pragma("GCC unroll 8")
+#define OPENED_SPAN _Pragma("GCC unroll 16")
 #endif
 
 /* A span's sum of integers, scaled by its weights' scale, less their minima: d times this is added to what came before. */
@@ -159,30 +159,28 @@ OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, 
 OPENED void end_span_of_tile(bool mins, size_t vectors, size_t bytes, Vec *totals, const Ints *dots,
                              const float *scales, const float *spans_mins, const PackedInts *x, size_t at) {
     for (size_t v = 0; v < vectors; v++) {
-        const Vec d = vec_load(x->d + at * vectors * LANES + v * LANES),
-                  q_sums = mins ? vec_load(x->sums + at * vectors * LANES + v * LANES) : vec_set(0);
-        const Ints start = ints_load(x->start + at * vectors * LANES + v * LANES);
+        const size_t first = (at * vectors + v) * LANES;
+        const Vec d = vec_load(x->d + first), q_sums = mins ? vec_load(x->sums + first) : vec_set(0);
         for (size_t i = 0; i < TILE_ROWS; i++) {
-            Vec *total = &totals[i * vectors + v], dot = ints_end(bytes, dots[i * vectors + v], start);
-            *total = vec_fma(d,
-                             scale_span(mins, dot, vec_set(scales[scale_at(i, 0)]), q_sums,
-                                        mins ? vec_set(spans_mins[scale_at(i, 0)]) : vec_set(0)),
-                             *total);
+            Vec *total = &totals[i * vectors + v],
+                dot = ints_end(bytes, dots[i * vectors + v], ints_load(x->start + first)),
+                min = mins ? vec_set(spans_mins[scale_at(i, 0)]) : vec_set(0);
+            *total = vec_fma(d, scale_span(mins, dot, vec_set(scales[scale_at(i, 0)]), q_sums, min), *total);
         }
     }
 }
 
-/* Tiles, for many: a vector has LANES tokens. sums [row][token] likewise. */
+/* sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
                        size_t r, const PackedInts *x, size_t begin, size_t cols) {
-    const size_t parts = bytes / part_bytes(bytes), chunks = span / 16 * bytes / parts,
+    const size_t parts = bytes / part_bytes(bytes), units = span / 4 * bytes / parts,
                  tokens = vectors * LANES;
     Vec totals[TILE_ROWS * VECTORS];
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * parts * chunks * 4 * tokens * 4,
-                            *w = panel_chunk(bytes, panel, s * chunks) + r * 16;
+        const unsigned char *q = x->q + at * parts * units * tokens * 4,
+                            *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
         const float *scales = panel->scales[0] + scale_at(r, s),
                     *spans_mins = panel->mins[0] + scale_at(r, s);
         KEEP_ADDRESS(w);
@@ -194,26 +192,23 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
             Ints start = ints_begin(bytes, ints_load(x->start + at * tokens + v * LANES));
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
-        OPENED_SPAN for (size_t c = 0; c < parts * chunks; c++, q += 4 * tokens * 4) {
-            if (c == chunks) {
-                w -= chunks * ROWS * 16;
+        OPENED_SPAN for (size_t u = 0; u < parts * units; u++) {
+            Ints xs[VECTORS];
+            if (u == units) {
+                KEEP_ADDRESS(w);
                 for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
             }
-            OPENED_SPAN for (size_t u = 0; u < 4; u++) {
-                Ints xs[VECTORS];
+            for (size_t v = 0; v < vectors; v++) {
+                xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
+                KEEP_IN_REGISTER(xs[v]);
+            }
+            for (size_t i = 0; i < TILE_ROWS; i++) {
+                Ints unit = ints_spread(w + (u % units / 4 * ROWS + i) * 16 + u % 4 * 4);
                 for (size_t v = 0; v < vectors; v++) {
-                    xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
-                    KEEP_IN_REGISTER(xs[v]);
-                }
-                for (size_t i = 0; i < TILE_ROWS; i++) {
-                    Ints unit = ints_spread(w + i * 16 + u * 4);
-                    for (size_t v = 0; v < vectors; v++) {
-                        dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
-                        KEEP_IN_REGISTER(dots[i * vectors + v]);
-                    }
+                    dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
+                    KEEP_IN_REGISTER(dots[i * vectors + v]);
                 }
             }
-            w += ROWS * 16;
         }
         if (mins)
             end_span_of_tile(true, vectors, bytes, totals, dots, scales, spans_mins, x, at);
