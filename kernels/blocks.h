@@ -193,6 +193,14 @@ OPENED Floats lower_halves(Words words) {
 /* Sixteen q of each row: columns [16·i, 16·i + 16). */
 OPENED void put(const Group *g, size_t i, Bytes q) { memcpy(g->q + i * g->apart, &q, sizeof q); }
 
+#if UNPACKED_ROWS == 1 && !defined(__SSSE3__) && !defined(__aarch64__) && !defined(__wasm_simd128__)
+static ALONE Bytes look_up_plainly(Bytes table, Bytes index) {
+    Bytes found;
+    for (size_t i = 0; i < 16; i++) found[i] = index[i] < 16 ? table[index[i]] : 0;
+    return found;
+}
+#endif
+
 /* 0 where an index is 128 or more; no other is 16 or more. */
 OPENED Bytes look_up(Bytes table, Bytes index) {
 #if UNPACKED_ROWS == 4
@@ -206,9 +214,7 @@ OPENED Bytes look_up(Bytes table, Bytes index) {
 #elif defined(__wasm_simd128__)
     return (Bytes)wasm_i8x16_swizzle((v128_t)table, (v128_t)index);
 #else
-    Bytes found;
-    for (size_t i = 0; i < 16; i++) found[i] = index[i] < 16 ? table[index[i]] : 0;
-    return found;
+    return look_up_plainly(table, index);
 #endif
 }
 

@@ -72,6 +72,7 @@ OPENED void find_floats(DType dtype, const unsigned char *floats[ROWS], float *p
     }
 }
 
+/* Only reading weights is opened for each type. */
 OPENED void matmul_panels(DType dtype, bool pairs, float *y, size_t y_stride, const Matrix *w,
                           const float *bias, size_t row_begin, size_t row_end, const float *x, size_t n) {
     _Alignas(64) float panel[ROWS * FLOAT_COLS];
@@ -101,11 +102,7 @@ OPENED void matmul_panels(DType dtype, bool pairs, float *y, size_t y_stride, co
 
 static inline void matmul_floats(float *y, size_t y_stride, const Matrix *w, const float *bias,
                                  size_t row_begin, size_t row_end, const void *packed, size_t n) {
-#if defined(__wasm__) /* opened where weights are read, and nowhere else */
     matmul_panels(w->dtype, false, y, y_stride, w, bias, row_begin, row_end, packed, n);
-#else
-    FOR_FLOATS(w->dtype, matmul_panels, false, y, y_stride, w, bias, row_begin, row_end, packed, n)
-#endif
 }
 
 /* Tokens that go through a micro-kernel together lie as packed[column][token], with zeros behind the last one. */

@@ -84,13 +84,15 @@ void SHARED(weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_s
                            const void *v, size_t v_stride, size_t n_v, size_t d) {
     WeightedSums w = {z, p, v, z_stride, p_stride, v_stride, n_v};
     for (size_t t = 0, rows; t < n; t += rows) {
+        size_t rest = d;
         rows = rows_together(n - t);
         if (dtype == DTYPE_I8)
-            FOR_P_ROWS(rows, sum_rows, &w, DTYPE_I8, t, d)
+            FOR_P_ROWS(rows, rest = sum_rows, &w, DTYPE_I8, t, d)
         else if (dtype == DTYPE_F16)
-            FOR_P_ROWS(rows, sum_rows, &w, DTYPE_F16, t, d)
+            FOR_P_ROWS(rows, rest = sum_rows, &w, DTYPE_F16, t, d)
         else
-            FOR_P_ROWS(rows, sum_rows, &w, DTYPE_F32, t, d)
+            FOR_P_ROWS(rows, rest = sum_rows, &w, DTYPE_F32, t, d)
+        if (rest < d) FOR_P_ROWS(rows, sum_rest, &w, dtype, t, rest, d)
     }
 }
 

@@ -87,17 +87,24 @@ OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, 
 }
 
 /*
- * All of [0, d): first as many vectors at a time as make enough sums, then fewer, then the last few numbers. With 32
- * registers that is four vectors for any number of rows, so that 64 numbers of v are read in one go: memory is fastest
- * in order.
+ * What of [0, d) can be summed as many vectors at a time as make enough sums: with 32 registers that is four vectors for any
+ * number of rows, so that 64 numbers of v are read in one go: memory is fastest in order. Returns where the rest begins.
  */
-OPENED void sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t d) {
+OPENED size_t sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t d) {
     size_t i = 0;
     if (rows == 1 && !WASM)
         for (; i + 8 * LANES <= d; i += 8 * LANES) sum_vectors(w, dtype, t, i, rows, 8);
     if (rows == 1 || (rows == 2 && !WASM) || LANES == 16)
         for (; i + 4 * LANES <= d; i += 4 * LANES) sum_vectors(w, dtype, t, i, rows, 4);
-    for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
+    if (LANES < 16)
+        for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
+    return i;
+}
+
+/* [i, d): fewer vectors, then the last few numbers. Compiled once for all types. */
+OPENED void sum_rest(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t i, size_t d) {
+    if (LANES == 16)
+        for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
     for (; i + LANES <= d; i += LANES) sum_vectors(w, dtype, t, i, rows, 1);
     for (; i < d; i++)
         for (size_t r = t; r < t + rows; r++)
