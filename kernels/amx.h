@@ -128,8 +128,8 @@ typedef struct PanelPlace {
     size_t r, begin, steps; /* its first row and column; 0 steps: there are no more panels */
 } PanelPlace;
 
-OPENED PanelPlace panel_at(DType dtype, size_t i, size_t row_begin, size_t row_end, size_t cols) {
-    const size_t most = PANEL_BYTES / sizeof(uint16_t) / PART / (BAND / SIDE) / PARTS(dtype);
+OPENED PanelPlace panel_at(size_t n_parts, size_t i, size_t row_begin, size_t row_end, size_t cols) {
+    const size_t most = PANEL_BYTES / sizeof(uint16_t) / PART / (BAND / SIDE) / n_parts;
     if (row_begin >= row_end) return (PanelPlace){0};
     size_t n_bands = (row_end - row_begin + BAND - 1) / BAND, steps = cols / STEP,
            n_panels = (steps + most - 1) / most,
@@ -171,30 +171,35 @@ static void unpack_rounded(uint16_t *to, DType dtype, const unsigned char *from,
     }
 }
 
+/* n steps of a row of floats, as their parts. */
+OPENED void unpack_floats(DType dtype, uint16_t *to, const unsigned char *from, size_t n) {
+    const size_t n_parts = PARTS(dtype);
+    for (; n; n--, from += dtype_bytes(dtype, STEP), to += n_parts * BAND * STEP) {
+        Vec parts[2];
+        if (dtype == DTYPE_BF16) {
+            memcpy(to, from, 2 * STEP);
+            continue;
+        }
+        split(n_parts, parts, load_weights(dtype, from, 0), load_weights(dtype, from, LANES));
+        for (size_t i = 0; i < n_parts; i++) vec_store((float *)(void *)(to + i * BAND * STEP), parts[i]);
+    }
+}
+
 /* Unpacks n times UNPACK_STEPS steps of a row, or what is left of it, and fetches as much of the next row. */
-OPENED void unpack_steps(DType kind, Unpacking *left, size_t n) {
+static ALONE void unpack_steps(Unpacking *left, size_t n) {
+    const DType dtype = left->dtype;
     for (; n && left->r < BAND; n--) {
-        const size_t step_size = PARTS(kind) * BAND * STEP;
-        const unsigned char *from = left->row + dtype_bytes(left->dtype, left->step * STEP);
-        uint16_t *to = left->panel + left->step * step_size + left->r * STEP;
-        for (size_t line = 0; line < dtype_bytes(left->dtype, UNPACK_STEPS * STEP); line += 64)
+        const unsigned char *from = left->row + dtype_bytes(dtype, left->step * STEP);
+        uint16_t *to = left->panel + left->step * PARTS(dtype) * BAND * STEP + left->r * STEP;
+        for (size_t line = 0; line < dtype_bytes(dtype, UNPACK_STEPS * STEP); line += 64)
             __builtin_prefetch(from + left->row_bytes + line);
-        size_t end = smaller(left->step + UNPACK_STEPS, left->steps);
-        if (dtype_is_quantised(kind)) {
-            unpack_rounded(to, left->dtype, from, end - left->step);
-            left->step = end;
-        }
-        for (; left->step < end; left->step++, from += dtype_bytes(kind, STEP), to += step_size) {
-            Vec parts[2];
-            if (kind == DTYPE_BF16) {
-                memcpy(to, from, 2 * STEP);
-                continue;
-            }
-            split(PARTS(kind), parts, load_weights(kind, from, 0), load_weights(kind, from, LANES));
-            for (size_t i = 0; i < PARTS(kind); i++)
-                vec_store((float *)(void *)(to + i * BAND * STEP), parts[i]);
-        }
-        if (end < left->steps) continue;
+        const size_t steps = smaller(UNPACK_STEPS, left->steps - left->step);
+        if (dtype_is_quantised(dtype))
+            unpack_rounded(to, dtype, from, steps);
+        else
+            FOR_FLOATS(dtype, unpack_floats, to, from, steps)
+        left->step += steps;
+        if (left->step < left->steps) continue;
         left->step = 0;
         left->r++;
         if (left->r < left->n_rows) left->row += left->row_bytes;
@@ -258,9 +263,9 @@ OPENED void dot_tiles(bool two, bool wide) {
  * result->sums = a panel's weights · one or two tiles of tokens, x [steps][part] tiles each. While the tiles' unit is
  * busy, the vectors' unit finishes the result before this one and unpacks the next panel.
  */
-OPENED void multiply_tiles(DType kind, TilesResult *result, const TilesResult *before, const uint16_t *panel,
-                           const uint16_t *x0, const uint16_t *x1, size_t steps, Unpacking *next,
-                           size_t unpack) {
+OPENED void multiply_tiles(size_t n_parts, TilesResult *result, const TilesResult *before,
+                           const uint16_t *panel, const uint16_t *x0, const uint16_t *x1, size_t steps,
+                           Unpacking *next, size_t unpack) {
     const size_t tokens0 = smaller(SIDE, result->n_tokens), tokens1 = result->n_tokens - tokens0;
     const bool two = tokens1 > 0;
     size_t finished = 0;
@@ -271,11 +276,11 @@ OPENED void multiply_tiles(DType kind, TilesResult *result, const TilesResult *b
         TILE_ZERO(3);
     }
     for (size_t step = 0; step < steps; step++) {
-        const bool in_l1 = step < IN_L1_BYTES / (PARTS(kind) * BAND * STEP * sizeof *panel);
-        for (size_t x_part = 0; x_part < PARTS(kind); x_part++) {
+        const bool in_l1 = step < IN_L1_BYTES / (n_parts * BAND * STEP * sizeof *panel);
+        for (size_t x_part = 0; x_part < n_parts; x_part++) {
             TILE_STREAM(6, x0, 4 * tokens0);
             if (two) TILE_STREAM(7, x1, 4 * tokens1);
-            for (size_t w_part = PARTS(kind) - x_part; w_part--;) {
+            for (size_t w_part = n_parts - x_part; w_part--;) {
                 const uint16_t *w0 = panel + w_part * BAND * STEP, *w1 = w0 + PART;
                 if (in_l1) {
                     TILE_LOAD(4, w0, 2 * STEP);
@@ -288,10 +293,10 @@ OPENED void multiply_tiles(DType kind, TilesResult *result, const TilesResult *b
             }
             x0 += tokens0 * STEP, x1 += tokens1 * STEP;
         }
-        panel += PARTS(kind) * BAND * STEP;
+        panel += n_parts * BAND * STEP;
         /* Spread over the steps, so that the tiles' unit never runs dry: 1.02 times as fast as all at once. */
         if (step % 4 == 2 && finished < 4) finish_tile(before, finished++);
-        unpack_steps(kind, next, unpack);
+        unpack_steps(next, unpack);
     }
     while (finished < 4) finish_tile(before, finished++);
     TILE_STORE(0, result->sums[0], 4 * SIDE);
@@ -313,28 +318,28 @@ static inline const float *start_of_band(const float *bias, size_t r, size_t col
     return column ? NULL : bias ? bias + r : zeros;
 }
 
-/* kind: of floats, or any quantised one for all of these. */
-OPENED void matmul_kind(DType kind, Panels *panels, float *y, size_t y_stride, const Matrix *w,
-                        const float *bias, size_t row_begin, size_t row_end, const uint16_t *x, size_t n) {
+/* Weights and activations of so many parts. */
+OPENED void matmul_parts(size_t n_parts, Panels *panels, float *y, size_t y_stride, const Matrix *w,
+                         const float *bias, size_t row_begin, size_t row_end, const uint16_t *x, size_t n) {
     TilesResult results[2];
     Unpacking next;
     size_t n_panels = 0, configured = 0, turn = 0;
-    PanelPlace then = panel_at(kind, 0, row_begin, row_end, w->cols);
+    PanelPlace then = panel_at(n_parts, 0, row_begin, row_end, w->cols);
     begin_unpacking(&next, w, row_end, &then, panels->bf16[0]);
     results[1].n_tokens = 0;
     while (then.steps) {
         const PanelPlace panel = then;
         const uint16_t *weights = panels->bf16[n_panels % 2];
-        unpack_steps(kind, &next, SIZE_MAX);
-        then = panel_at(kind, ++n_panels, row_begin, row_end, w->cols);
+        unpack_steps(&next, SIZE_MAX);
+        then = panel_at(n_parts, ++n_panels, row_begin, row_end, w->cols);
         begin_unpacking(&next, w, row_end, &then, panels->bf16[n_panels % 2]);
         size_t calls = panel.steps *
                        ((n + 2 * SIDE - 1) / (2 * SIDE)); /* of unpack_steps, while this one is multiplied */
         size_t unpack = (BAND * ((then.steps + UNPACK_STEPS - 1) / UNPACK_STEPS) + calls - 1) / calls;
         for (size_t t = 0; t < n; t += 2 * SIDE, turn = !turn) {
             size_t tokens = smaller(2 * SIDE, n - t), first = smaller(SIDE, tokens);
-            const uint16_t *x0 = x + PARTS(kind) * (t * w->cols + panel.begin * first),
-                           *x1 = x + PARTS(kind) * ((t + first) * w->cols + panel.begin * (tokens - first));
+            const uint16_t *x0 = x + n_parts * (t * w->cols + panel.begin * first),
+                           *x1 = x + n_parts * ((t + first) * w->cols + panel.begin * (tokens - first));
             TilesResult *result = &results[turn];
             result->y = y + t * y_stride + panel.r;
             result->y_stride = y_stride;
@@ -342,7 +347,7 @@ OPENED void matmul_kind(DType kind, Panels *panels, float *y, size_t y_stride, c
             result->n_tokens = tokens;
             result->start = start_of_band(bias, panel.r, panel.begin);
             if (tokens != configured) configure_tiles(BAND, configured = tokens);
-            multiply_tiles(kind, result, &results[!turn], weights, x0, x1, panel.steps, &next, unpack);
+            multiply_tiles(n_parts, result, &results[!turn], weights, x0, x1, panel.steps, &next, unpack);
         }
     }
     for (size_t i = 0; i < 4; i++) finish_tile(&results[!turn], i);
@@ -352,10 +357,10 @@ OPENED void matmul_kind(DType kind, Panels *panels, float *y, size_t y_stride, c
 static inline void matmul_tiles(float *y, size_t y_stride, const Matrix *w, const float *bias,
                                 size_t row_begin, size_t row_end, const void *packed, size_t n) {
     Panels panels;
-    if (dtype_is_quantised(w->dtype))
-        matmul_kind(DTYPE_Q8_0, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n);
+    if (PARTS(w->dtype) == 1)
+        matmul_parts(1, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n);
     else
-        FOR_FLOATS(w->dtype, matmul_kind, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n)
+        matmul_parts(2, &panels, y, y_stride, w, bias, row_begin, row_end, packed, n);
 }
 
 #endif
