@@ -546,7 +546,7 @@ static void test_many_asks(void) {
         "{\"argv\": [\"next\", \"-p\", \"Hello\"]}",
         "{\"argv\": [\"attend\", \"-p\", \"Hello you\", \"--json\", \"-n\", \"2\", \"--layer\", \"1\", \"--head\", \"0\"]}"};
     Reply first[4];
-    for (size_t i = 0; i < MAX_CLIENTS; i++) files[i] = client_open(&server);
+    files[0] = client_open(&server);
     for (size_t i = 0; i < 4; i++) first[i] = asked(&server, files[0], bodies[i]);
     CHECK(first[0].status == 200 && first[2].status == 400 && first[3].status == 200,
           "what many asks answer at first");
@@ -558,6 +558,8 @@ static void test_many_asks(void) {
               "ask %zu: %s", k, reply.body);
         release(&reply);
     }
+    /* Opened only now: who says nothing for half a minute is sent away, which the asks above may take under a sanitizer. */
+    for (size_t i = 1; i < MAX_CLIENTS; i++) files[i] = client_open(&server);
     for (size_t round = 0; round < 10; round++) {
         for (size_t i = 0; i < MAX_CLIENTS; i++) client_ask(&server, files[i], bodies[i % 4]);
         for (size_t i = 0; i < MAX_CLIENTS; i++) {
