@@ -60,7 +60,7 @@ static size_t n_characters(String text) {
     return n;
 }
 
-/* What is told of a choice's tokens; each has 1 + n_top items, of which the first came. */
+/* A choice's tokens, as they are told; each has 1 + n_top items, of which the first came. */
 typedef struct Told {
     FILE *file;
     const Tokenizer *tokenizer;

@@ -286,7 +286,7 @@ OPENED size_t small_block_bytes(DType dtype) {
     case DTYPE_I8: break;                                                                                    \
     }
 
-/* What each byte has from a bit on; above it what a mask must take away. WebAssembly's shift of bytes is five instructions. */
+/* Each byte's bits from one on; a mask must take away those above. WebAssembly's shift of bytes is five instructions. */
 OPENED Bytes from_bit(Bytes bytes, size_t bit) {
 #if defined(__wasm__)
     return (Bytes)((Words)bytes >> (uint32_t)bit);
