@@ -316,14 +316,12 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
 #else
 /*
  * Whether a type's strips go from memory to their sums through registers alone, by code of its own. Others go through a
- * panel, by the code that all ways share. That takes no longer where fifth bits have to be put together, up to a fifth where
- * activations have 16 bits, and elsewhere too long.
+ * panel, by the code that all ways share: those whose fifth bits have to be put together lose nothing by it, the rest up to a
+ * third.
  */
 OPENED bool has_own_strips(size_t bytes, DType dtype) {
     if (dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1) return false;
-    if (bytes == 1) return BYTES_BELOW > 16 || is_nibbles(dtype);
-    return BYTES_BELOW == 16 &&
-           (dtype == DTYPE_Q8_0 || dtype == DTYPE_IQ4_NL || dtype == DTYPE_IQ4_XS || dtype == DTYPE_MXFP4);
+    return bytes == 2 || BYTES_BELOW > 16 || is_nibbles(dtype);
 }
 
 /* All whole groups of ROWS rows, and what lies behind these is fetched in their place. */
