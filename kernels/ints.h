@@ -327,7 +327,7 @@ OPENED bool has_own_strips(size_t bytes, DType dtype) {
 /* All whole groups of ROWS rows, and what lies behind these is fetched in their place. */
 OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const unsigned char *const rows[ROWS],
                        const PackedInts *x, size_t groups, const unsigned char *next) {
-    const size_t span = span_of(dtype), piece = dtype_bytes(dtype, GROUP);
+    const size_t span = span_of(dtype), spans = GROUP / span, piece = dtype_bytes(dtype, GROUP);
     if (!has_own_strips(bytes, dtype)) return;
     for (size_t group = 0; group < groups; group++)
         for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
@@ -338,9 +338,9 @@ OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const un
             fetch(next, UNPACKED_ROWS * piece);
             unpack_type(dtype, &strip, rows + i * UNPACKED_ROWS, group * piece, GROUP);
 #pragma GCC unroll 4
-            for (size_t s = 0; s < GROUP / span; s += 4)
+            for (size_t s = 0; s < spans; s += 4)
                 sum = add_four_spans(bytes, span, has_mins(dtype), true, sum, &strip, x, group * GROUP, s,
-                                     GROUP / span);
+                                     spans);
             vec_store(sums[i], sum);
         }
 }
@@ -350,13 +350,13 @@ OPENED void panel_strips(size_t span, bool mins, size_t bytes, float (*sums)[LAN
                          const PackedInts *x, size_t begin, size_t cols) {
     for (size_t i = 0; i < STRIPS; i++) {
         const Group strip = strip_of(panel, i);
-        const size_t spans = cols / span;
+        const size_t spans = cols / span, most = GROUP / span;
         Vec sum = vec_load(sums[i]);
         size_t s = 0;
         if (cols == GROUP) {
 #pragma GCC unroll 4
-            for (; s < GROUP / span; s += 4)
-                sum = add_four_spans(bytes, span, mins, true, sum, &strip, x, begin, s, GROUP / span);
+            for (; s < most; s += 4)
+                sum = add_four_spans(bytes, span, mins, true, sum, &strip, x, begin, s, most);
         }
         for (; s < spans; s += 4)
             sum = add_four_spans(bytes, span, mins, false, sum, &strip, x, begin, s, spans);
