@@ -50,7 +50,7 @@ typedef struct Group {
     float *scales, *mins; /* [spans / 4][row][4], up to the next four; mins are written where has_mins */
 } Group;
 
-/* What is fetched meanwhile: so many bytes for each row. */
+/* Bytes to be fetched meanwhile, so many for each row. */
 typedef struct Ahead {
     const unsigned char *next;
     size_t bytes;

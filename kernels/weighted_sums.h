@@ -87,7 +87,7 @@ OPENED void sum_vectors(const WeightedSums *w, DType dtype, size_t t, size_t i, 
 }
 
 /*
- * What of [0, d) can be summed as many vectors at a time as make enough sums: with 32 registers that is four vectors for any
+ * Sums as much of [0, d) as fills as many vectors as make enough sums: with 32 registers that is four vectors for any
  * number of rows, so that 64 numbers of v are read in one go: memory is fastest in order. Returns where the rest begins.
  */
 OPENED size_t sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t d) {

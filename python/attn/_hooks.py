@@ -354,7 +354,7 @@ class Run:
 
 
 def applied(watch: Watch, functions: Sequence[Hook], array: Floats, site: Site, name: str) -> Optional[Floats]:
-    """What functions make of an array, one after another; None if one raised, which `watch` keeps."""
+    """Calls functions on an array in turn and returns what they made of it; None if one raised, which `watch` keeps."""
     shape = array.shape
     array.setflags(write=site not in SCALES)
     for function in functions:
