@@ -46,10 +46,11 @@ static void on_signal(int signal_number) {
         if (!output_is_finished() && !is_patient) set_grace(GRACE_US);
         return;
     }
+    bool grace_is_over = signal_number == SIGALRM && stopped_by;
+    if (grace_is_over && output_is_finished()) return; /* it began before that: all is done */
     output_remove_unfinished();
     if (restore_first) restore_first();
-    end_by(signal_number == SIGALRM && stopped_by ? stopped_by
-                                                  : signal_number); /* SIGALRM: the grace is over */
+    end_by(grace_is_over ? stopped_by : signal_number);
 }
 
 static volatile sig_atomic_t wake_file;

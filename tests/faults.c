@@ -92,7 +92,7 @@ static int signal_number(const char *name) {
         int number;
     } known[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"KILL", SIGKILL}, {"TERM", SIGTERM},
                  {"STOP", SIGSTOP}, {"QUIT", SIGQUIT}, {"PIPE", SIGPIPE}, {"BUS", SIGBUS},
-                 {"XCPU", SIGXCPU}, {"USR1", SIGUSR1}};
+                 {"XCPU", SIGXCPU}, {"USR1", SIGUSR1}, {"ALRM", SIGALRM}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) return known[i].number;
     return -1;

@@ -4,8 +4,8 @@
  * line on stderr; no output file is half written, and nothing is left beside it. Memory that is not freed is a
  * sanitizer's find (make sanitize).
  *
- * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) up to 150, or 50 under a
- * sanitizer, and each call from a place in a program that no call before it came from, or one of eight there.
+ * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) up to 150, or 12 under a
+ * sanitizer, and each call from a place in a program that no call before it came from, or one of four there.
  */
 #include "test.h"
 
@@ -420,7 +420,7 @@ static bool is_new(const char *program, unsigned long long place) {
     return true;
 }
 
-/* Each call from a place that no command before this one had, nor any call before it; under a sanitizer every eighth. */
+/* Each call from a place that no command before this one had, nor any call before it; under a sanitizer every fourth. */
 static void try_places(const Command *command, const Usual *usual, const Kind *kind) {
     static size_t n_new;
     for (const char *line = usual->log; line; line = strchr(line, '\n')) {
@@ -429,7 +429,7 @@ static void try_places(const Command *command, const Usual *usual, const Kind *k
         char name[32];
         line += *line == '\n';
         if (sscanf(line, "first %llx %31s %lu", &place, name, &call) == 3 && strcmp(name, kind->name) == 0 &&
-            is_new(command->program, place) && n_new++ % how_many(1, 1, 8) == 0)
+            is_new(command->program, place) && n_new++ % how_many(1, 1, 4) == 0)
             run_with(command, usual, kind, call, "");
     }
 }
@@ -458,11 +458,11 @@ static void try_kinds(const Command *command, size_t first, size_t n, unsigned l
 
 static void test_memory(void) {
     for (size_t i = 0; i < N_COMMANDS; i++)
-        try_kinds(&commands[i], 0, 1, long_form ? how_many(150, 150, 50) : 2);
+        try_kinds(&commands[i], 0, 1, long_form ? how_many(150, 150, 12) : 2);
 }
 
 static void test_other_calls(void) {
-    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 1, N_KINDS - 1, long_form ? 12 : 1);
+    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 1, N_KINDS - 1, long_form ? how_many(12, 12, 4) : 1);
 }
 
 /* A disk that is full from the first byte: of all that is printed nothing arrives, and the program says so. */

@@ -79,6 +79,17 @@ interrupts study attribute "$gpt2" --pairs tests/data/study/pairs.jsonl --by gra
 interrupts study faithful "$gpt2" --pairs tests/data/study/pairs.jsonl --by gradient --find 0.5 --nodes -t 1
 interrupts study patch "$gpt2" --pairs tests/data/study/pairs.jsonl --path L0H0:L1H1.v,L0H0:final -t 1
 interrupts quantize "$gpt2" "$tmp/made" F16 -t 1
+
+# Ctrl-C before the file has its name, and the grace is over once it has it: a slow disk. All is done, so it ends with 0.
+for command in "study steer $gpt2 --neuron L1N3 -n 0 -p The -o" "quantize $gpt2 -t 1"; do
+    rm -f "$tmp/made"
+    kind=$([ "${command%% *}" = study ] || echo F16)
+    # shellcheck disable=SC2086
+    ATTN_FAULT=fsync:1=INT,fsync:2=ALRM "$faulty"$command "$tmp/made" $kind >"$tmp/out" 2>"$tmp/err"
+    code=$?
+    [ $code -eq 0 ] && [ -s "$tmp/made" ] && [ ! -s "$tmp/err" ]
+    count $? "Ctrl-C, and the grace over behind the file's name: $command"
+done
 interrupts study patch "$gpt2" --pairs tests/data/study/pairs.jsonl --what z -t 1
 interrupts study heads "$gpt2" --repeat 5 --batch 2 -t 1
 interrupts study neurons "$gpt2" --head L0H1 --corpus "$tmp/prompt" -c 6 -t 1
