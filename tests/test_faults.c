@@ -462,7 +462,8 @@ static void test_memory(void) {
 }
 
 static void test_other_calls(void) {
-    for (size_t i = 0; i < N_COMMANDS; i++) try_kinds(&commands[i], 1, N_KINDS - 1, long_form ? how_many(12, 12, 4) : 1);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        try_kinds(&commands[i], 1, N_KINDS - 1, long_form ? how_many(12, 12, 4) : 1);
 }
 
 /* A disk that is full from the first byte: of all that is printed nothing arrives, and the program says so. */
