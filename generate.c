@@ -221,20 +221,6 @@ static size_t guess(Generator *generator, int32_t *ids) {
     return guesses_make(generator->guesses, ids, most - 1);
 }
 
-/* As generator_settle, with guesses. */
-static bool feed_pending(Generator *generator, Error *error) {
-    if (generator->pending < 0 || was_guessed(generator)) return true;
-    int32_t ids[PACKED_TOKENS] = {generator->pending};
-    size_t n = 1 + guess(generator, ids + 1);
-    double start = generator->guesses ? guesses_now() : 0;
-    if (!session_feed_guesses(generator->session, ids, n, generator->logits, error)) return false;
-    if (generator->guesses) guesses_time(generator->guesses, n, guesses_now() - start);
-    begin_rows(generator);
-    generator->n_ahead = n - 1;
-    generator->guessed.n += n - 1;
-    return true;
-}
-
 bool generator_sample(Generator *generator, int32_t *id, TextEnd *end, Error *error) {
     *end = END_LIMIT;
     if (generator->pending >= 0 && room(generator) == 0) {
@@ -244,7 +230,16 @@ bool generator_sample(Generator *generator, int32_t *id, TextEnd *end, Error *er
         }
         if (!shift(generator, error)) return false;
     }
-    if (!feed_pending(generator, error)) return false;
+    if (generator->pending >= 0 && !was_guessed(generator)) {
+        int32_t ids[PACKED_TOKENS] = {generator->pending};
+        size_t n = 1 + guess(generator, ids + 1);
+        double start = generator->guesses ? guesses_now() : 0;
+        if (!session_feed_guesses(generator->session, ids, n, generator->logits, error)) return false;
+        if (generator->guesses) guesses_time(generator->guesses, n, guesses_now() - start);
+        begin_rows(generator);
+        generator->n_ahead = n - 1;
+        generator->guessed.n += n - 1;
+    }
     *id = generator->last = sampler_next(generator->sampler, generator_logits(generator));
     sampler_accept(generator->sampler, *id);
     if (generator->guesses) guesses_learn(generator->guesses, *id);
@@ -287,14 +282,19 @@ static void show_text(Generator *generator, int32_t id, bool over, TextPiece *pi
     text->n -= n;
 }
 
-bool generator_step(Generator *generator, TextPiece *piece, void *user, TextEnd *end, Error *error) {
-    int32_t id;
-    if (!generator_sample(generator, &id, end, error)) return false;
-    if (*end == END_CONTEXT) return true;
+/* Shows what a token adds to the text; *end is as sampling left it. */
+static bool show_token(Generator *generator, int32_t id, TextPiece *piece, void *user, TextEnd *end,
+                       Error *error) {
+    if (*end == END_CONTEXT) return true; /* there is none */
     bool shown = *end != END_TOKEN || generator->options.special;
     if (shown && !detokenizer_push(&generator->detokenizer, id, &generator->text)) return no_memory(error);
     show_text(generator, id, false, piece, user, end);
     return true;
+}
+
+bool generator_step(Generator *generator, TextPiece *piece, void *user, TextEnd *end, Error *error) {
+    int32_t id = -1;
+    return generator_sample(generator, &id, end, error) && show_token(generator, id, piece, user, end, error);
 }
 
 bool generator_finish(Generator *generator, TextPiece *piece, void *user, TextEnd *end, Error *error) {
@@ -305,10 +305,13 @@ bool generator_finish(Generator *generator, TextPiece *piece, void *user, TextEn
 }
 
 bool generator_run(Generator *generator, size_t n, TextPiece *piece, void *user, TextEnd *end, Error *error) {
+    int32_t id = -1;
     *end = END_LIMIT;
     for (size_t i = 0; i < n && *end == END_LIMIT; i++) {
         generator->wanted = n - i;
-        if (!generator_step(generator, piece, user, end, error)) return false;
+        if (!generator_sample(generator, &id, end, error) ||
+            !show_token(generator, id, piece, user, end, error))
+            return false;
     }
     generator->wanted = 0;
     return generator_finish(generator, piece, user, end, error);
