@@ -60,7 +60,7 @@ typedef struct SessionOptions {
 } SessionOptions;
 
 /*
- * Allocates all memory that a run needs: nothing can run out afterwards. That is the cache and other memory for n_ctx
+ * Allocates all memory that the forward pass needs, which can run out of none afterwards. That is the cache and other memory for n_ctx
  * tokens, touched only as far as it is filled; the layers' states; and scratch: at most 256 MiB, for which n_chunk may
  * shrink, and for each thread ATTENTION_TILE_BYTES and 512 KiB of stack. Fails where a token, or a head, needs more.
  * session_free accepts NULL.
