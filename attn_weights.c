@@ -81,7 +81,7 @@ static Matrix gain_of(const Weights *weights, const Norm *norm) {
     return floats(norm->gain == weights->ones ? NULL : norm->gain, 1, norm->n);
 }
 
-/* That of a norm of heads: of each, or of all. */
+/* The length of a norm of heads: each has one, or all share one. */
 static Matrix head_gain(const Norm *norm, size_t n_head, size_t d_head) {
     return floats(norm->gain, norm->own_gains || norm->n > d_head ? n_head : 1, d_head);
 }
@@ -97,7 +97,7 @@ static size_t count_parts(const Config *config, const LayerWeights *w, AttnWeigh
     return w->experts.n_expert && weight >= ATTN_W_GATE && weight <= ATTN_B_OUT ? w->experts.n_expert : 1;
 }
 
-/* Of a layer's state, which a layer without one has no data of. */
+/* The matrix of a layer's state; a layer without one has no data. */
 static Matrix state_part(const Config *config, const StateWeights *state, AttnWeight weight, size_t i) {
     const StateShape *shape = &config->state;
     const bool is_conv = weight <= ATTN_CONV_OUT;

@@ -16,7 +16,7 @@ const ModelShape model_shapes[N_MODEL_SHAPES] = {
 
 #define SAME(dtype) dtype, dtype, dtype, dtype, dtype, dtype
 
-/* Not to the layer: the first one or two of some presets get a larger type still. */
+/* This is not true to the layer: some presets give the first one or two a larger type still. */
 static const Mix presets[] = {
     /* name, most, output, v, down, out, qkv, some */
     {"F32", SAME(DTYPE_F32)},

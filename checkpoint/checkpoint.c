@@ -144,7 +144,7 @@ static void split_path(const char *path, const char **name, struct stat *folder)
     if (stat(before, folder) != 0) *folder = (struct stat){0};
 }
 
-/* By the file, or by its name in its folder, where another may have taken its place. */
+/* Compares the file, or its name in its folder, where another may have taken its place. */
 static bool is_at(const Place *place, const struct stat *file, const char *name, const struct stat *folder) {
     const char *place_name;
     struct stat place_folder;
@@ -362,7 +362,7 @@ bool format_unsigned(const Entry *entry, uint64_t *value) {
     return read_unsigned(entry->type, entry->data, value);
 }
 
-/* Likewise, or an array of equal ones. */
+/* Reads one likewise, or an array of equal ones. */
 static bool read_equal(const Entry *entry, uint64_t *value) {
     size_t n = format_value_bytes(entry->element);
     if (entry->type != VALUE_ARRAY) return read_unsigned(entry->type, entry->data, value);

@@ -37,13 +37,13 @@ bool keys_has(KeyReader *reader, const char *suffix);
 /* A number in 1 … max, or `otherwise` when the key is missing (0: it must not be). */
 size_t keys_number(KeyReader *reader, const char *suffix, uint64_t max, size_t otherwise);
 
-/* Likewise a number up to max that may be 0, which says the same as no key. */
+/* Reads likewise a number up to max that may be 0, which says the same as no key. */
 size_t keys_count(KeyReader *reader, const char *suffix, uint64_t max, size_t otherwise);
 
-/* Likewise a float in [least, ∞), which is `otherwise` when the key is missing (NAN: it must not be). */
+/* Reads likewise a float in [least, ∞), which is `otherwise` when the key is missing (NAN: it must not be). */
 float keys_float(KeyReader *reader, const char *suffix, float least, float otherwise);
 
-/* Likewise one that is not 0; where it is, that says the same as no key. */
+/* Reads likewise one that is not 0; where it is, that says the same as no key. */
 float keys_factor(KeyReader *reader, const char *suffix, float otherwise);
 
 String keys_text(KeyReader *reader, const char *suffix, const char *otherwise);

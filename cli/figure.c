@@ -57,7 +57,7 @@ static size_t put_token(FILE *file, const Report *report, int32_t id) {
     return used;
 }
 
-/* Likewise a label. */
+/* Draws a label likewise. */
 static size_t put_label(FILE *file, const Figure *figure, bool is_col, size_t at) {
     FigureLabel label = figure->label(figure->user, is_col, at);
     if (*label.word) {

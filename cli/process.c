@@ -26,7 +26,7 @@ static void set_grace(suseconds_t us) {
     setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = us}, NULL);
 }
 
-/* As if nobody had caught the signal; within its handler, when that returns. */
+/* Ends the process as if nobody had caught the signal; within its handler, when that returns. */
 static void end_by(int signal_number) {
     signal(signal_number, SIG_DFL);
     raise(signal_number);

@@ -145,7 +145,7 @@ static bool parse(RunOptions *s, int argc, char **argv, Error *error) {
     return true;
 }
 
-/* With options alone the default model does, and is named. */
+/* Where options alone are given, the default model answers, and is named. */
 static bool find_model(RunOptions *s, Error *error) {
     if (s->help || s->version) return true;
     if (s->model) return s->prompt || s->batch || s->prompt_file || is_model_name(s->model, error);

@@ -27,7 +27,7 @@ void summary_free(Summary *summary);
 
 void summary_print_json(const Summary *summary);
 
-/* To stderr. */
+/* Prints them to stderr. */
 void summary_print_timings(const Summary *summary);
 
 #endif

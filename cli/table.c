@@ -43,7 +43,7 @@ static bool flag_of(const void *at) {
     return flag;
 }
 
-/* As a real once it is beyond what int64_t holds; null for NAN. */
+/* Prints a real once it is beyond what int64_t holds; null for NAN. */
 static void json_count(Report *report, const char *key, double value) {
     if (value < 0x1p63)
         json_int(report, key, (int64_t)value);

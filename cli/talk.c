@@ -47,7 +47,7 @@ static void write_screen(const char *bytes, size_t n) {
 #define PASTES_BEGIN "\033[?2004h"
 #define PASTES_END "\033[?2004l"
 
-/* Also at a signal that ends the process. */
+/* Runs also at a signal that ends the process. */
 static void restore(void) {
     static const char end[] = TYPED_END PASTES_END "\r\n";
     tcsetattr(STDIN_FILENO, TCSANOW, &usual);
@@ -194,7 +194,7 @@ static EditorEvent press_keys(Talk *talk) {
     return event;
 }
 
-/* As read_line (input.h). */
+/* Reads as read_line does (input.h). */
 static bool edit_line(Talk *talk, TextBuffer *line, bool *ends, Error *error) {
     bool ok = true;
     fflush(stdout);

@@ -297,7 +297,7 @@ void attention_back_out(AttentionTrace *trace, size_t from, size_t n, const floa
     }
 }
 
-/* In lanes: a sum of one would wait for each addition. */
+/* Adds in lanes: a sum in one would wait for each addition. */
 static double dot(const float *x, const float *y, size_t n) {
     double lanes[8] = {0}, sum = 0;
     size_t i = 0;

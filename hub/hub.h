@@ -49,7 +49,7 @@ const Json *hub_not_null(const Json *json);
 /* A member of config.json, also in its text_config; "a.b" is member b of a. NULL if it is missing or null. */
 const Json *hub_get(const Json *config, const char *key);
 
-/* Likewise, but a null is found, too. */
+/* Finds it likewise, and a null, too. */
 const Json *hub_find(const Json *config, const char *key);
 
 /* Whether a word is one of a list, between spaces; NULL lists all. */

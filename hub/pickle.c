@@ -100,7 +100,7 @@ static void push_text(Machine *machine, size_t n_length) {
     if (bytes) push(machine, PICKLE_TEXT, (size_t)n, bytes - machine->pickle->bytes);
 }
 
-/* In two's complement, as short as it may be. */
+/* Reads two's complement, as short as it may be. */
 static void push_long(Machine *machine) {
     size_t n = (size_t)take_number(machine, 1), unused = 64 - 8 * (n < 8 ? n : 8);
     if (n > 8) fail(machine, "has an integer of more than eight bytes");

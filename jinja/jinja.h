@@ -267,13 +267,13 @@ bool text_equals(Render *r, Text a, Text b);
 int text_compare(Render *r, Text a, Text b);
 size_t text_characters(Render *r, Text text);               /* how many */
 size_t text_offset(Render *r, Text text, size_t character); /* bytes before that character, at most text.n */
-/* Without characters of the set at its ends; of white space if that has no data. */
+/* Leaves out the characters of the set at its ends, or white space if the set has no data. */
 Text text_strip(Render *r, Text text, Text set, bool left, bool right);
 bool is_python_space(uint32_t code_point);
 
 /* ---- repr.c ---- */
 
-/* As str() and repr() print it; and as a text, which a string is already. */
+/* Prints it as str() and repr() do, or gives it as a text, which a string is already. */
 void emit_value(Render *r, Any v, bool repr);
 Any value_to_text(Render *r, Any v);
 

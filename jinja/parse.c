@@ -47,7 +47,7 @@ static Node *parse_body(Parser *p, const char *ends) {
     return body;
 }
 
-/* Likewise up to this one word, which is taken. */
+/* Parses likewise up to this one word, which is taken. */
 static Node *parse_last_body(Parser *p, const char *end) {
     Node *body = parse_body(p, end);
     parser_advance(p);

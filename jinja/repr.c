@@ -26,7 +26,7 @@ static void emit_real(Render *r, double x) {
     emit_word(r, text);
 }
 
-/* As Python's repr of a string. */
+/* Prints a string as Python's repr does. */
 static void emit_repr(Render *r, Text s) {
     bool has_single = memchr(s.data, '\'', s.n) != NULL, has_double = memchr(s.data, '"', s.n) != NULL;
     char quote[] = {has_single && !has_double ? '"' : '\'', 0}, text[16];

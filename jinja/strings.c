@@ -87,7 +87,7 @@ static bool has_end(Render *r, Any self, Any other, bool at_end) {
     return text_equals(r, text_part(text_of(self), at_end ? self.n - part.n : 0, part.n), part);
 }
 
-/* Likewise, or with one of a tuple. */
+/* Asks the same of a text, or of each in a tuple. */
 static Any has_ends(Render *r, Any self, Any other, bool at_end) {
     bool has = false;
     if (other.kind != VALUE_TUPLE) return value_bool(has_end(r, self, other, at_end));

@@ -117,7 +117,7 @@ static inline void pack_floats(void *packed, DType dtype, const float *x, size_t
     }
 }
 
-/* For rows: as they lie. */
+/* Rows are read as they lie. */
 static inline void pack_plainly(void *packed, DType dtype, const float *x, size_t n, size_t cols, size_t i) {
     (void)dtype, (void)n;
     memcpy((float *)packed + i * cols, x + i * cols, cols * sizeof *x);

@@ -66,7 +66,7 @@ KERNEL_SETS(DECLARE_SET)
     .rms_norm = lanes##_rms_norm, .gelu_tanh = lanes##_gelu_tanh, .gelu_erf = lanes##_gelu_erf,              \
     .soft_cap = lanes##_soft_cap, .silu_mul = lanes##_silu_mul
 
-/* And of its products. */
+/* The products of such a set. */
 #define FLOAT_WAYS(lanes)                                                                                    \
     {                                                                                                        \
         {                                                                                                    \

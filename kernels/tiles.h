@@ -104,7 +104,7 @@ static inline void sums_begin(Sums sums[SUMS], const float *bias, Area area) {
     }
 }
 
-/* To y, whose rows are tokens: some tokens at a time, or each number would lie in another page than the last. */
+/* Writes the sums to y, whose rows are tokens, some tokens at a time, or each number would lie in another page than the last. */
 static inline void sums_end(const Sums sums[SUMS], float *y, size_t y_stride, Area area) {
     for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
         vectors = tile_vectors(area.n - t);

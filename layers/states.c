@@ -132,7 +132,7 @@ static void convolve(void *context, size_t begin, size_t end, unsigned worker) {
     }
 }
 
-/* In several sums side by side, which the compiler makes a vector of. */
+/* Adds several sums side by side, of which the compiler makes a vector. */
 static float dot(const float *x, const float *y, size_t n) {
     float sums[16] = {0}, sum = 0;
     size_t i = 0;

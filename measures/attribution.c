@@ -145,7 +145,7 @@ static bool find_values(Attribution *a, Error *error) {
     return true;
 }
 
-/* By source: Σ_k A[q, k]·v_k·w, where w [d_head] is what W_O^h makes of the direction. */
+/* Splits by source: Σ_k A[q, k]·v_k·w, where w [d_head] is what W_O^h makes of the direction. */
 static bool find_sources(const Attribution *a, const Session *session, HeadSources *head, Error *error) {
     const Config *config = model_config(a->subject->model);
     const LayerWeights *weights = &model_weights(a->subject->model)->layers[head->layer];
@@ -163,7 +163,7 @@ static bool find_sources(const Attribution *a, const Session *session, HeadSourc
     return true;
 }
 
-/* By neuron, likewise through W_down. */
+/* Splits by neuron, likewise through W_down. */
 static bool find_neurons(Attribution *a, Error *error) {
     const Config *config = model_config(a->subject->model);
     const LayerWeights *weights = &model_weights(a->subject->model)->layers[a->neuron_layer];

@@ -8,7 +8,7 @@ typedef struct Means {
     double metric, divergence;
 } Means;
 
-/* With the edges that are in. */
+/* Runs with the edges that are in. */
 static bool measure(CircuitSearch *search, Means *means, Error *error) {
     Means sums = {0, search->kl ? 0 : NAN};
     for (size_t i = 0; i < search->n_texts; i++) {

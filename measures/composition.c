@@ -28,7 +28,7 @@ static const float *reader(const Part *part, CompositionKind kind) {
     return kind == BY_QUERY ? part->weights.q : kind == BY_KEY ? part->weights.k : part->weights.v;
 }
 
-/* Those that what they read goes on through. */
+/* The weights through which goes what the weights above have read. */
 static const float *beyond(const Part *part, CompositionKind kind) {
     return kind == BY_QUERY ? part->weights.k : kind == BY_KEY ? part->weights.q : part->weights.o;
 }

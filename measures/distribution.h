@@ -62,7 +62,7 @@ typedef struct Totals {
 
 void totals_add(Totals *totals, const TokenScore *score, size_t n_bytes);
 
-/* Without tokens all are NaN. */
+/* All are NaN where there is no token. */
 typedef struct TextScore {
     size_t n, n_bytes;
     double nll;              /* nats a token: the mean surprisal */

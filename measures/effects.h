@@ -49,11 +49,11 @@ void effect_through_norm(const Norm *norm, double scale, float *c, size_t d);
 bool effects_top(const Subject *subject, Arena *arena, const float *outputs, HeadEffects *const *heads,
                  size_t n, size_t n_top, Error *error);
 
-/* For the functions of a probe. */
+/* A probe calls these. */
 bool effects_want(const Effects *effects, ProbeSite site, size_t layer);
 void effects_add(Effects *effects, const Activation *seen);
 
-/* To be called once the query has been fed. */
+/* Call this once the query has been fed. */
 bool effects_finish(Effects *effects, Error *error);
 
 const HeadEffects *effects_of(const Effects *effects, size_t layer, size_t head);

@@ -28,7 +28,7 @@ static void reflect_rows(double *a, size_t n, const double *v, double beta, size
     }
 }
 
-/* Likewise columns, of rows [from, to): A·(I − β v vᵀ). */
+/* Reflects columns likewise, of rows [from, to): A·(I − β v vᵀ). */
 static void reflect_columns(double *a, size_t n, const double *v, double beta, size_t first, size_t k,
                             size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
@@ -38,7 +38,7 @@ static void reflect_columns(double *a, size_t n, const double *v, double beta, s
     }
 }
 
-/* To zeros below the first subdiagonal. */
+/* Makes zeros below the first subdiagonal. */
 static void reduce(double *a, size_t n, double *v) {
     for (size_t c = 0; c + 2 < n; c++) {
         size_t k = n - c - 1;

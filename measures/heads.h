@@ -33,7 +33,7 @@ typedef struct HeadSums {
     size_t n_rows, n_queries, n_repeated, n_diagonal;
     double entropy, entropy_share, confidence, sink, self, previous, distance, learned; /* over queries */
 
-    /* Over queries whose token stood before; with a period, over those of the last S tokens. */
+    /* Means are taken over queries whose token stood before; with a period, over those of the last S tokens. */
     double duplicate, induction;
 
     double diagonal; /* over rows that reach the diagonal −(S − 1); only with a period */

@@ -43,7 +43,7 @@ void mixture_free(Mixture *mixture);
 /* A plain run of a text [n], whose contributions are from now on those outside. */
 bool mixture_outside(Mixture *mixture, const int32_t *ids, double *value, Error *error);
 
-/* In their place zeros; or at all positions their mean over positions. */
+/* Zeros take the place of those outside; or, at all positions, their mean over positions does. */
 void mixture_outside_zero(Mixture *mixture);
 void mixture_outside_mean(Mixture *mixture);
 

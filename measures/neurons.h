@@ -39,7 +39,7 @@ typedef struct Neurons {
 /* Makes room. The fields up to n_top are set by the caller, all others zero; n_top becomes how many there are, if fewer. */
 bool neurons_begin(Neurons *neurons, const Subject *subject, Arena *arena, Error *error);
 
-/* For the functions of a probe; and to be called once the text has been fed. */
+/* A probe calls the first two; its owner calls the last once the text has been fed. */
 bool neurons_want(const Neurons *neurons, ProbeSite site, size_t layer);
 void neurons_add(Neurons *neurons, const Activation *seen);
 bool neurons_finish(Neurons *neurons, Error *error);
@@ -67,7 +67,7 @@ typedef struct UnitTrace {
     HeadEffects written; /* there; of a neuron */
 } UnitTrace;
 
-/* Like those of Neurons. */
+/* These are like those of Neurons. */
 bool trace_begin(UnitTrace *trace, const Subject *subject, Arena *arena, Error *error);
 bool trace_wants(const UnitTrace *trace, ProbeSite site, size_t layer, size_t head);
 void trace_add(UnitTrace *trace, const Activation *seen);

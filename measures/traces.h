@@ -60,11 +60,11 @@ typedef struct Traces {
 bool traces_begin(Traces *traces, const Subject *subject, Arena *arena, const bool *layers, size_t from,
                   size_t to, size_t query, Error *error);
 
-/* For the functions of a probe. */
+/* A probe calls these. */
 bool traces_want(const Traces *traces, ProbeSite site, size_t layer);
 void traces_add(Traces *traces, const Activation *seen);
 
-/* To be called once all rows are there. */
+/* Call this once all rows are there. */
 bool traces_finish(Traces *traces, Error *error);
 
 /* The place of a traced layer's head in patterns and scores; ‖v_k‖ [n] of a kv head. */

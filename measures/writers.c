@@ -54,7 +54,7 @@ bool writers_want(const Writers *writers, ProbeSite site, size_t layer) {
     }
 }
 
-/* Whose output this is. */
+/* Tells whose output this is. */
 static size_t place_of(const Writers *writers, const Activation *seen) {
     switch (seen->site) {
     case PROBE_EMBED: return 0;

@@ -26,7 +26,7 @@ typedef struct Writes {
 bool writes_begin(Writes *writes, const Subject *subject, Arena *arena, const bool *layers,
                   const OutputNorms *same, Error *error);
 
-/* For the functions of a probe. */
+/* A probe calls these. */
 bool writes_want(const Writes *writes, ProbeSite site, size_t layer);
 void writes_add(Writes *writes, const Activation *seen);
 

@@ -124,7 +124,7 @@ static bool begin_predictions(Numbers *numbers, Error *error) {
     return true;
 }
 
-/* As many tokens as `explain` lists. */
+/* So many tokens are listed as `explain` lists. */
 static bool begin_effects(Numbers *numbers, Error *error) {
     const Page *page = numbers->page;
     Study *study = page->study;

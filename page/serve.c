@@ -40,7 +40,7 @@ static bool is_ours(const Serve *serve, String text, size_t from) {
     return string_equals(text, serve->origins[0] + from) || string_equals(text, serve->origins[1] + from);
 }
 
-/* In a time that does not tell how much of it is right. */
+/* Takes a time that does not tell how much of the token is right. */
 static bool has_token(const Serve *serve, String target) {
     unsigned char differs = 0;
     if (target.n < TOKEN_DIGITS + 2 || target.data[TOKEN_DIGITS + 1] != '/') return false;

@@ -132,7 +132,7 @@ static void log_request(const Server *server, const Connection *c, bool gone) {
 
 /* ---- Connections ---- */
 
-/* After a call of the system: it may be made again, later. */
+/* Tells after a call of the system whether it may be made again, later. */
 static bool is_passing(void) { return errno == EAGAIN || errno == EINTR; }
 
 static void drop_answer(Connection *c) {

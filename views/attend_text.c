@@ -24,7 +24,7 @@ String attend_word(const Attend *attend, size_t item) {
     return (String){attend->text.bytes + begin, attend->text.offsets[attend->items.begin[item + 1]] - begin};
 }
 
-/* For people: an item in `width` columns. */
+/* Prints, for people, an item in `width` columns. */
 static void print_item(const Attend *attend, size_t item, size_t width) {
     const Study *study = attend->study;
     if (attend->words) {

@@ -41,7 +41,7 @@ typedef struct Dump {
     uint64_t n_bytes; /* of all arrays */
 } Dump;
 
-/* Whose rows a site has: none of a head, those of queries, those of keys and values. */
+/* A site has rows of no head, of the heads of queries, or of those of keys and values. */
 typedef enum HeadKind { OF_NONE, OF_QUERIES, OF_KEYS } HeadKind;
 
 /* How TransformerLens calls a site, behind "blocks.3." where it belongs to a layer, and why a model may have none. */
@@ -267,7 +267,7 @@ static void list_arrays(Dump *dump) {
                 add_site(dump, site, layer);
 }
 
-/* After a failure nothing is written any more. */
+/* Writes nothing any more after a failure. */
 static void write_items(Dump *dump, size_t array, size_t first, const void *items, size_t n) {
     dump->failed = dump->failed || !npz_write(dump->writer, array, first, items, n, dump->error);
 }

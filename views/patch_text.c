@@ -185,7 +185,7 @@ static void print_map(const Report *report, const PatchView *v) {
     print_legend(report, v);
 }
 
-/* Those that were done, and changed something, the largest effects first. */
+/* Lists those that were done, and changed something, the largest effects first. */
 static void print_strongest(Report *report, const PatchView *v) {
     size_t n_listed = 0;
     for (size_t i = 0; i < v->n_rows; i++)

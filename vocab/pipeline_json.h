@@ -18,7 +18,7 @@ typedef struct TokenizerReader {
 /* Sets the error "PATH: tokenizer.json: WHAT 'NAME'…" and returns false. `more` may be "". */
 bool tokenizer_refuse(const TokenizerReader *reader, const char *what, String name, const char *more);
 
-/* Likewise for a lack of memory. */
+/* Fails likewise for a lack of memory. */
 bool tokenizer_no_memory(const TokenizerReader *reader);
 
 /* The member `key`, true or false. A missing one is *value, unless `must`. */
