@@ -8,21 +8,14 @@ from dataclasses import replace
 
 import torch
 
+import study_gradients
 from formula import alibi_slopes
 from study_cases import TEXTS
-from study_runs import Run, encode, prompt_run, top, vocabulary_of
+from study_runs import Run, behind, encode, prompt_run, top, vocabulary_of
 
 
 def token_id(text, vocabulary):
     return int(text[1:]) if text[0] == "#" else vocabulary.pieces.index(text.encode())
-
-
-def behind(run, layer, branch, made, x):
-    """A part x of what a branch made, as it is added: through the norm behind it, whose scale is that of the whole."""
-    if run.config.norms != "before":
-        scale = torch.sqrt(made.pow(2).mean() + run.config.norm_eps)
-        x = x / scale * run.model.weight(f"blk.{layer}.{branch}.weight")
-    return x * run.config.residual_scale
 
 
 def attention_made(run, layer, q):
@@ -238,6 +231,5 @@ def attribute_score(options):
 
 def view_attribute(options):
     if options.by in ("gradient", "ig"):
-        import study_gradients  # which needs this file
         return study_gradients.by_gradient(options)
     return attribute_score(options) if options.score else attribute_pairs(options) if options.pairs else attribute_text(options)

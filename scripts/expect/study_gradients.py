@@ -5,9 +5,8 @@ import numpy as np
 import torch
 
 from formula import unchanged
-from study_attributions import behind
 from study_patching import Pair, error_of, mean_of, pairs_of, token_of
-from study_runs import MARGIN, Unsure, prompt_run, top
+from study_runs import MARGIN, Unsure, behind, prompt_run, top
 
 LEFT_OUT = ("expert_indices", "ln1_scale", "ln2_scale", "ln_final_scale", "logits")
 KINDS = "resid_pre", "attn_out", "mlp_out", "z", "q", "k", "v", "pattern"

@@ -196,6 +196,14 @@ class Run:
         return torch.sqrt(square + self.config.norm_eps)
 
 
+def behind(run, layer, branch, made, x):
+    """A part x of what a branch made, as it is added: through the norm behind it, whose scale is that of the whole."""
+    if run.config.norms != "before":
+        scale = torch.sqrt(made.pow(2).mean() + run.config.norm_eps)
+        x = x / scale * run.model.weight(f"blk.{layer}.{branch}.weight")
+    return x * run.config.residual_scale
+
+
 # Numbers made of rows of logits.
 
 def top(x, k):
