@@ -26,11 +26,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HELP = subprocess.run([ROOT / "study", "--help"], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
 VIEWS = re.findall(r"^  (\w+)  +\w", HELP, re.M)
 OWN, LETTERS = "weights/model.gguf", "tests/data/study/letters.gguf"
-TEXTS = ("The king Zilgan rode out. Then king Zil", "Das Mädchen sagt: 你好, \U0001f600!\n\tfin", "a")
-ON_A_MODEL = {  # what a view needs beyond the text
-    "attend": "--layer 0 --head 0", "explain": "--layer 0 --head 0", "ablate": "--heads L0H0", "compare": "{model}",
-    "dump": "-o {out}.npz", "view": "-o {out}.html", "case": None, "serve": None,
+TEXTS = (("The king Zilgan rode out. Then king Zil", "The king Zilgan rode out. Then king Zar"),  # of as many tokens each
+         ("Das Mädchen sagt: 你好, \U0001f600!\n\tfin", "Das Mädchen sagt: 你好, \U0001f601!\n\tfin"), ("a", "b"))
+PAIR = "-p {clean} --corrupted {corrupted} --answer '#5'"
+ON_A_MODEL = {  # of a view that does not take a text alone
+    "attend": "--layer 0 --head 0 {text}", "explain": "--layer 0 --head 0 {text}", "ablate": "--heads L0H0 {text}",
+    "compare": "{model} -p {clean}", "dump": "-o {out}.npz {text}", "view": "-o {out}.html {text}",
+    "patch": PAIR, "faithful": PAIR, "steer": "--token '#5' {text}", "meaning": "--word {word} -p {clean} -p {word}",
+    "shape": "", "circuit": "", "case": None, "serve": None,
 }
+REQUESTS = """{"id": 1, "prompt": "The Eiffel", "temperature": 0, "max_tokens": 5}
+{"id": 2, "prompt": "A cat", "seed": 7, "max_tokens": 5, "n": 2}
+{"id": 3, "messages": []}"""
 MEASURED = re.compile(r" *\d+(\.\d+)? ?(ms|s|tokens/s|GB/s|MB/s|MiB at most)\b|(?<=_ms\": )[\d.]+|(?<=_per_second\": )[\d.]+|"
                       r"(?<=_rss_bytes\": )\d+")
 
@@ -44,15 +51,30 @@ def of_documents():
                          lambda at: (at[1] or "") + "{out}" + at[3] if at[1] or at[2] else at[0], found[1])
 
 
-def of_views(model, text):
+def quoted(text):
+    return json.dumps(text, ensure_ascii=False).replace("\\n", "\n").replace("\\t", "\t")
+
+
+def of_views(model, letters, text, clean, corrupted):
+    filled = {"{model}": model, "{text}": text, "{clean}": quoted(clean), "{corrupted}": quoted(corrupted),
+              "{word}": quoted(clean.split()[0])}
+    has_experts = b"_exps" in (ROOT / model).read_bytes()
     for view in VIEWS:
-        more = ON_A_MODEL.get(view, "")
-        if more is None:
+        more = ON_A_MODEL.get(view, "{text}")
+        if more is None or view == "experts" and not has_experts:
             continue
-        command = f"./study {view} {model} {more} {text if view != 'shape' else ''}".replace("{model}", model)
+        for word, value in filled.items():
+            more = more.replace(word, value)
+        command = f"./study {view} {model} {letters if view != 'shape' else ''} {more}"
         yield command
         if view not in ("dump", "view"):
             yield command + " --json"
+
+
+def refusals(answers):
+    """Commands of views that models of GPT-2 and Llama refuse, and so guard nothing; a layer of experts may refuse some."""
+    return [command for command, got in answers.items() if got["code"] != 0 and
+            re.match(r"./study \w+ tests/data/reference/(gpt2|llama)-(?!experts)", command)]
 
 
 def commands():
@@ -69,10 +91,10 @@ def commands():
         model = path.relative_to(ROOT)
         letters = f"-z {LETTERS}" if b"no_vocab" in path.read_bytes() else ""
         yield f"./run {model} --info"
-        yield from of_views(str(model), f"{letters} --ids 1,5,2,7,5,3,1,6")
+        yield from of_views(str(model), letters, "--ids 1,5,2,7,5,3,1,6", "abfabdcab", "abfabdcac")
         yield f"./run {model} {letters} -p abcab -n 8 --temp 0"
-    for text in TEXTS:
-        yield from of_views(OWN, "-p " + json.dumps(text, ensure_ascii=False).replace("\\n", "\n").replace("\\t", "\t"))
+    for text, corrupted in TEXTS:
+        yield from of_views(OWN, "", "-p " + quoted(text), text, corrupted)
         for options in ("--temp 0", "", "--top-k 5", "--min-p 0.1 --temp 1.5", "--repeat-penalty 1.3", "--json",
                         "--kv q8_0 --temp 0", "-c 16", "--tokens", "-v", "--logits {out}.npy"):
             yield f"./run {OWN} -n 12 -s 3 {options} -p '{text}'"
@@ -83,6 +105,8 @@ def commands():
     yield f"./quantize {OWN} {{out}}.gguf Q4_0"
     yield f"printf 'one\\ntwo\\n/help\\n' | ./run {OWN} -i -n 5 --temp 0"
     yield f"printf 'Hello\\nAnd you?\\n' | ./run {OWN} --chat -n 5 --temp 0"
+    yield f"printf '%s\\n' '{REQUESTS}' | ./run {OWN} --batch - --in-order"
+    yield "./run tests/data/reference/gpt2-f32.gguf --steer tests/data/study/control.gguf:3 -p abcab -n 8 --temp 0"
     for n in (0, 3, 24, 200, 4000, 100000):
         yield f"head -c {n} {OWN} >{{out}}.cut; ./run {{out}}.cut -p a; ./study next {{out}}.cut -p a; ./run {{out}}.cut --info"
     for words in ("nosuch.gguf -p a", "README.md -p a", ". -p a", f"{OWN} -p", f"{OWN} --nosuch", f"{OWN} -p a --temp x",
@@ -119,7 +143,9 @@ def main():
     if old is None:
         pathlib.Path(args.file).write_text(json.dumps(new, indent=0, ensure_ascii=False))
         print(f"{len(new)} commands recorded, {sum(a['code'] == 0 for a in new.values())} of them succeeded")
-        return
+        for command in refusals(new):
+            print("refused: " + command)
+        sys.exit(bool(refusals(new)))
     different = [command for command in asked if new[command] != old[command]]
     for command in different:
         print("$ " + command)
