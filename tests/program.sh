@@ -36,12 +36,17 @@ refuses() {
     count $? "refuses with $expected and '$words'"
 }
 
-# refuses_each CODE ARG…: of each line "WORDS | MORE" of stdin, refuses CODE WORDS ARG… MORE; the shell reads MORE as it stands.
+# refuses_each ARG…: of each line "CODE WORDS | MORE | MORE …" of stdin, refuses CODE WORDS ARG… MORE, with one MORE after the
+# other; the shell reads MORE as it stands.
 refuses_each() {
-    each=$1
-    shift
-    while IFS='|' read -r row more; do
-        eval "refuses $each \"\${row%\"\${row##*[! ]}\"}\" \"\$@\" $more"
+    while read -r each row; do
+        told=${row%%|*} more=$row
+        told=${told%"${told##*[! ]}"}
+        while
+            more=${more#*|}
+            eval "refuses $each \"\$told\" \"\$@\" ${more%%|*}"
+            [ "$more" != "${more#*|}" ]
+        do :; done
     done
 }
 

@@ -435,16 +435,21 @@ wait
 has test $talks -eq 3
 
 # Files: nothing is lost.
-refuses_each 1 "$model" <<'END'
-was not begun by this model with these settings | --batch "$tmp/nine" -o "$tmp/whole" -s 3
-was not begun by this model with these settings | --batch "$tmp/nine" -o "$tmp/whole" --temp 0
-this is the text that is read; choose another name | --batch "$tmp/nine" -o "$tmp/nine"
-this is a file of the model; choose another name | --batch "$tmp/nine" -o weights/model.gguf
-holds something else than answers; name another file | --batch "$tmp/nine" -o "$tmp/template"
-cannot read: Is a directory | --batch "$tmp"
-cannot read: No such file or directory | --batch "$tmp/nowhere"
-cannot write: No such file or directory | --batch "$tmp/nine" -o "$tmp/nowhere/x"
-cannot write: No space left on device | --batch "$tmp/nine" -o /dev/full
+printf '{%% if %%}' >"$tmp/bad.template"
+refuses_each "$model" <<'END'
+1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/whole" -s 3
+1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/whole" --temp 0
+1 this is the text that is read; choose another name   | --batch "$tmp/nine" -o "$tmp/nine"
+1 this is a file of the model; choose another name     | --batch "$tmp/nine" -o weights/model.gguf
+1 holds something else than answers; name another file | --batch "$tmp/nine" -o "$tmp/template"
+1 cannot read: Is a directory                          | --batch "$tmp"
+1 cannot read: No such file or directory               | --batch "$tmp/nowhere"
+1 cannot write: No such file or directory              | --batch "$tmp/nine" -o "$tmp/nowhere/x"
+1 cannot write: No space left on device                | --batch "$tmp/nine" -o /dev/full
+1 bad.template: the chat template, line 1: an expression is missing | --batch "$tmp/nine" --chat-template "$tmp/bad.template"
+1 absent: cannot open                                  | --batch "$tmp/nine" --chat-template "$tmp/absent"
+2 -o, --parallel and --in-order are for --batch        | -p Hi --in-order | -p Hi -o "$tmp/x" | -p Hi --parallel 2
+2 --parallel takes a whole number from 1 to 256        | --batch "$tmp/nine" --parallel 0
 END
 printf '{"answers_of": "model.gguf"}\nno answer\n' >"$tmp/foreign"
 refuses 1 'was not begun by this model' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
@@ -455,11 +460,8 @@ for line in '{"line": 0, "error": "x"}' '{"line": "x"}' '{"id": [1]}'; do
     { head -n 1 "$tmp/whole" && echo "$line"; } >"$tmp/foreign"
     refuses 1 'holds a line that is no answer of a data set' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
 done
-printf '{%% if %%}' >"$tmp/bad.template"
 printf '%02000d' 1 >"$tmp/foreign" # a line that is longer than ours, and torn
 refuses 1 'holds something else than answers; name another file' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
-refuses 1 'bad.template: the chat template, line 1: an expression is missing' "$model" --batch "$tmp/nine" --chat-template "$tmp/bad.template"
-refuses 1 'absent: cannot open' "$model" --batch "$tmp/nine" --chat-template "$tmp/absent"
 refuses 1 'was not begun by this model' "$llama" --batch "$tmp/nine" -o "$tmp/whole"
 has cmp -s "$tmp/whole" "$tmp/cut"
 if command -v flock >/dev/null; then
@@ -467,12 +469,6 @@ if command -v flock >/dev/null; then
     code=$? command='flock'
     has one_line 'another process writes to it'
 fi
-refuses_each 2 "$model" <<'END'
--o, --parallel and --in-order are for --batch | -p Hi --in-order
--o, --parallel and --in-order are for --batch | -p Hi -o "$tmp/x"
--o, --parallel and --in-order are for --batch | -p Hi --parallel 2
---parallel takes a whole number from 1 to 256 | --batch "$tmp/nine" --parallel 0
-END
 for words in '-p Hi' '-f -' -i --chat --json --info --tokens "--logits $tmp/x" '--steer x' '--stop a' --shift '--speculate off'; do
     # shellcheck disable=SC2086
     refuses 2 '--batch goes without a prompt' "$model" --batch "$tmp/nine" $words

@@ -142,16 +142,16 @@ try "$gpt2" --chat --chat-template "$tmp/thinks" -p x -n 3 --temp 0
 has quiet
 
 # Refusals.
-refuses 1 'has no chat template (tokenizer.chat_template); give one with --chat-template FILE' "$gpt2" --chat -p Hi
-refuses 1 'none: cannot open' "$gpt2" --chat --chat-template "$tmp/none" -p Hi
 printf '{%% if %%}' >"$tmp/bad"
-refuses 1 'bad: the chat template, line 1: an expression is missing' "$gpt2" --chat --chat-template "$tmp/bad" -p Hi
+refuses_each "$gpt2" <<'END'
+1 has no chat template (tokenizer.chat_template); give one with --chat-template FILE | --chat -p Hi
+1 none: cannot open                                        | --chat --chat-template "$tmp/none" -p Hi
+1 bad: the chat template, line 1: an expression is missing | --chat --chat-template "$tmp/bad" -p Hi
+2 chat goes alone                                          | --chat -i | --chat -p Hi --json
+2 are for --chat                                           | --system x -p Hi | --chat-template x -p Hi
+END
 printf '{{ raise_exception("No system here\\033[2J") }}' >"$tmp/bad"
 refuses 1 'the chat template says: No system here\\u001b\[2J' "$gpt2" --chat --chat-template "$tmp/bad" -p Hi
-refuses 2 'chat goes alone' "$gpt2" --chat -i
-refuses 2 'chat goes alone' "$gpt2" --chat -p Hi --json
-refuses 2 'are for --chat' "$gpt2" --system x -p Hi
-refuses 2 'are for --chat' "$gpt2" --chat-template x -p Hi
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

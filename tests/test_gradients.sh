@@ -64,30 +64,8 @@ has [ "$(grep -c '"feature_type": "embedding"' "$tmp/edges.json")" -eq 4 ]
 try attribute "$data/llama-f32.gguf" -p abcd --corrupted abed --answer '#100' --by gradient --edges --dot "$tmp/shared.dot" --svg "$tmp/shared.svg"
 has quiet
 has grep -q 'KV[01]' "$tmp/shared.dot"
-refuses 1 'is a file of the model' attribute "$gpt2" $pair --by gradient --edges --dot "$gpt2"
-refuses 2 '--edges is of --by gradient' attribute "$gpt2" $pair --edges
-refuses 2 '--noising is of --by' attribute "$gpt2" -p ab --noising
-refuses 2 '--dot is of --edges' attribute "$gpt2" $pair --by gradient --dot "$tmp/x"
-refuses 2 '--check is of --edges' attribute "$gpt2" $pair --by gradient --check 3
-refuses 2 '--steps is of --by ig' attribute "$gpt2" $pair --by gradient --steps 3
-refuses 2 '--query is not of --by gradient' attribute "$gpt2" $pair --by gradient --query 1
-refuses 2 '--head is not of --by ig' attribute "$gpt2" $pair --by ig --head L0H1
-refuses 2 '--by ig takes two texts' attribute "$gpt2" -p ab --by ig
-refuses 2 '--edges takes two texts' attribute "$gpt2" -p ab --by gradient --edges
-refuses 2 '--noising takes two texts' attribute "$gpt2" -p ab --by gradient --noising
-refuses 2 'give a text' attribute "$gpt2" --by gradient
-refuses 2 '--wrong takes an answer' attribute "$gpt2" -p ab --by gradient --wrong a
-refuses 2 'which token follows' attribute "$gpt2" -p ab --corrupted ac --by gradient
-refuses 1 'a single token has no nll' attribute "$gpt2" -p a --by gradient
-refuses 1 'the text.s nll is taken' attribute "$gpt2" -p ab --by gradient --metric logit
-refuses 1 'logit_diff takes a wrong answer' attribute "$gpt2" -p ab --by gradient --answer a --metric logit_diff
-refuses 1 'logit_diff takes a wrong answer' attribute "$gpt2" -p ab --corrupted ac --answer a --by gradient --metric logit_diff
-refuses 1 'must be as many' attribute "$gpt2" -p ab --corrupted abc --answer a --by gradient
-refuses 1 'the same 2 tokens' attribute "$gpt2" -p ab --corrupted ab --answer a --by gradient --edges
-refuses 1 'draws the tokens of one pair' attribute "$gpt2" --pairs $pairs --by gradient --edges --graph "$tmp/x"
 refuses 1 'two drawings cannot have one name' attribute "$gpt2" -p 'the cat' --corrupted 'the rat' --answer '#104' \
     --by gradient --edges --dot "$tmp/x" --svg "$tmp/x"
-refuses 1 'stdin does not give' attribute "$gpt2" --pairs - --by gradient --edges --check 2
 printf '{"clean": "ab", "corrupted": "ac", "answer": "a"}\n%.0s' 1 2 3 >"$tmp/same"
 try attribute "$gpt2" --pairs "$tmp/same" --by gradient --json # errors are 0, and never roots of less than that
 has out_has '"score_error_nats": 0'
@@ -101,10 +79,6 @@ has [ "$(grep -c "line 2.*line 2" "$tmp/err")" -eq 0 ]
 try attribute "$gpt2" -p éa --corrupted éb --answer a --by gradient --edges --graph "$tmp/graph"
 has grep -q '"prompt": "éa"' "$tmp/graph" # a character of two tokens
 cp $pairs "$tmp/own-pairs"
-for option in --dot --svg; do
-    refuses 1 'this is the text that is read' attribute "$gpt2" --pairs "$tmp/own-pairs" --by gradient --edges $option "$tmp/own-pairs"
-done
-has cmp -s $pairs "$tmp/own-pairs"
 try attribute "$data/qwen35.gguf" $letters --corrupted abcdefgg --answer '#5' --by gradient --edges --top 200 \
     --dot "$tmp/state.dot" --svg "$tmp/state.svg" --graph "$tmp/state.json"
 has quiet
@@ -118,9 +92,6 @@ has out_has '^L1H0 *L2STATE'
 if out_has 'L1H1'; then has false; fi
 try faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L1H0,L0STATE
 if out_has 'L2STATE'; then has false; fi
-refuses 1 'is no list' faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L1STATE
-refuses 1 'is no list' faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L0H0
-refuses 1 '500 tokens.*context of 192' attribute "$gpt2" -f "$tmp/long" --by gradient
 printf '{"clean": "ab", "corrupted": "b", "answer": "cd"}\n' >"$tmp/pairs"
 refuses 1 'none of the 1 pairs fits; line 1: .*must be as many' attribute "$gpt2" --pairs "$tmp/pairs" --by gradient
 printf '\n' >"$tmp/pairs"
@@ -160,12 +131,42 @@ has out_has '^KL of its prediction from the whole model.s: -*0\.0000 nats$'
 for list in L0H2 L0H0:final L0H0,L0H1:L0MLP; do
     refuses 1 "'$list' is no list of nodes" faithful "$gpt2" $pair --nodes --keep "$list"
 done
-refuses 2 '--kl is of --find' faithful "$gpt2" $pair --kl
-refuses 2 'choose one' faithful "$gpt2" $pair --keep L0H0 --find 1
-refuses 2 '--steps is of --by ig' faithful "$gpt2" $pair --by gradient --steps 2
-refuses 2 'read twice' faithful "$gpt2" --pairs -
-refuses 2 "not 'magic'" faithful "$gpt2" $pair --outside magic
-refuses 2 'give the corrupted text' faithful "$gpt2" -p ab --answer a
+refuses_each <<'END'
+1 is a file of the model          | attribute "$gpt2" $pair --by gradient --edges --dot "$gpt2"
+2 --edges is of --by gradient     | attribute "$gpt2" $pair --edges
+2 --noising is of --by            | attribute "$gpt2" -p ab --noising
+2 --dot is of --edges             | attribute "$gpt2" $pair --by gradient --dot "$tmp/x"
+2 --check is of --edges           | attribute "$gpt2" $pair --by gradient --check 3
+2 --steps is of --by ig           | attribute "$gpt2" $pair --by gradient --steps 3
+2 --steps is of --by ig           | faithful "$gpt2" $pair --by gradient --steps 2
+2 --query is not of --by gradient | attribute "$gpt2" $pair --by gradient --query 1
+2 --head is not of --by ig        | attribute "$gpt2" $pair --by ig --head L0H1
+2 --by ig takes two texts         | attribute "$gpt2" -p ab --by ig
+2 --edges takes two texts         | attribute "$gpt2" -p ab --by gradient --edges
+2 --noising takes two texts       | attribute "$gpt2" -p ab --by gradient --noising
+2 give a text                     | attribute "$gpt2" --by gradient
+2 --wrong takes an answer         | attribute "$gpt2" -p ab --by gradient --wrong a
+2 which token follows             | attribute "$gpt2" -p ab --corrupted ac --by gradient
+1 a single token has no nll       | attribute "$gpt2" -p a --by gradient
+1 the text.s nll is taken         | attribute "$gpt2" -p ab --by gradient --metric logit
+1 logit_diff takes a wrong answer | attribute "$gpt2" -p ab --by gradient --answer a --metric logit_diff
+1 logit_diff takes a wrong answer | attribute "$gpt2" -p ab --corrupted ac --answer a --by gradient --metric logit_diff
+1 must be as many                 | attribute "$gpt2" -p ab --corrupted abc --answer a --by gradient
+1 the same 2 tokens               | attribute "$gpt2" -p ab --corrupted ab --answer a --by gradient --edges
+1 draws the tokens of one pair    | attribute "$gpt2" --pairs $pairs --by gradient --edges --graph "$tmp/x"
+1 stdin does not give             | attribute "$gpt2" --pairs - --by gradient --edges --check 2
+1 this is the text that is read   | attribute "$gpt2" --pairs "$tmp/own-pairs" --by gradient --edges --dot "$tmp/own-pairs"
+1 this is the text that is read   | attribute "$gpt2" --pairs "$tmp/own-pairs" --by gradient --edges --svg "$tmp/own-pairs"
+1 is no list                      | faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L1STATE
+1 is no list                      | faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L0H0
+1 500 tokens.*context of 192      | attribute "$gpt2" -f "$tmp/long" --by gradient
+2 --kl is of --find               | faithful "$gpt2" $pair --kl
+2 choose one                      | faithful "$gpt2" $pair --keep L0H0 --find 1
+2 read twice                      | faithful "$gpt2" --pairs -
+2 not 'magic'                     | faithful "$gpt2" $pair --outside magic
+2 give the corrupted text         | faithful "$gpt2" -p ab --answer a
+END
+has cmp -s $pairs "$tmp/own-pairs"
 
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

@@ -44,13 +44,14 @@ has holds weights /dev/null
 has grep -q 'id="data"></script>' "$page"
 rm "$page"
 
-refuses 2 '--no-model goes with --live' view --no-model -o "$page"
-refuses 2 '--no-model goes with --live' view "$gpt2" --live --no-model -o "$page"
-refuses 2 '--no-model goes with --live' view --live --no-model -p Hello -o "$page"
-refuses 2 'needs a file: -o' view --live --no-model
-refuses 2 'leave out --json' view "$gpt2" -p Hello --live --json
-refuses 2 'leave out --svg' view "$gpt2" -p Hello --live --svg L0H0 -o "$page"
-refuses 2 'leave out -z' view "$gpt2" -p Hello --live -z "$gpt2" -o "$page"
+refuses_each view <<'END'
+2 --no-model goes with --live | --no-model -o "$page" | "$gpt2" --live --no-model -o "$page"
+2 --no-model goes with --live | --live --no-model -p Hello -o "$page"
+2 needs a file: -o            | --live --no-model
+2 leave out --json            | "$gpt2" -p Hello --live --json
+2 leave out --svg             | "$gpt2" -p Hello --live --svg L0H0 -o "$page"
+2 leave out -z                | "$gpt2" -p Hello --live -z "$gpt2" -o "$page"
+END
 has has_no_page
 
 # A file that is no GGUF; one that makes a large page.

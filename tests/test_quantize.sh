@@ -107,28 +107,29 @@ has [ "$("$run" "$out" --tokens -p aBbA)" = "0 1 1 0" ]
 
 # Refusals, with nothing written.
 rm -f "$out"
-refuses 2 'no model is named: ./quantize MODEL OUT.gguf TYPE'
-refuses 2 'no output and no type are named' "$model"
-refuses 2 'no output and no type are named' --dry-run "$model"
-refuses 2 'no output is named' "$model" Q4_K_M
-refuses 2 'no type is named' "$model" "$out"
-refuses 2 "there is no type 'Q4_K_X'; there are F32, F16, .*Q2_K" "$model" "$out" Q4_K_X
-refuses 2 "there is no type 'Q2_K_S'" "$model" "$out" Q2_K_S
-refuses 2 'iq2_xs is neither made nor read here; the smallest types are Q3_K_S and Q2_K' "$model" "$out" iq2_xs
-refuses 2 "there is no type '.*out.gguf'" "$model" Q4_K_M "$out"
-refuses 2 "one word too many: 'more' after 'Q4_0'" "$model" "$out" Q4_0 more
-refuses 2 'unknown option --purer; did you mean --pure' "$model" "$out" Q4_0 --purer
-refuses 2 '--threads takes a whole number from 1' "$model" "$out" Q4_0 -t 0
-refuses 2 "--output-tensor-type takes .*, not 'Q4_K_M'" "$model" "$out" Q4_0 --output-tensor-type Q4_K_M
-refuses 2 '--token-embedding-type needs a value' "$model" "$out" Q4_0 --token-embedding-type
-refuses 1 'nowhere.gguf: cannot open: No such file' "$tmp/nowhere.gguf" "$out" Q4_0
-refuses 1 'README.md: not a checkpoint' README.md "$out" Q4_0
-refuses 1 'is a directory' "$tmp" "$out" Q4_0
-refuses 1 "tensor 'token_embd.weight' is quantised already (Q3_K), .*--allow-requantize" "$mixed" "$out" Q4_0
-refuses 1 'f32.gguf has a vocabulary of its own; leave out -z' "$model" "$out" Q4_0 -z "$gpt2"
-refuses 1 'out.gguf: cannot write: No such file or directory' "$model" "$tmp/no/out.gguf" Q4_0
-refuses 1 'cannot write: Is a directory' "$model" "$tmp/" Q4_0
-refuses 1 'this goes to a file, not to stdout' "$model" - Q4_0
+refuses_each <<'END'
+2 no model is named: ./quantize MODEL OUT.gguf TYPE     |
+2 no output and no type are named                       | "$model" | --dry-run "$model"
+2 no output is named                                    | "$model" Q4_K_M
+2 no type is named                                      | "$model" "$out"
+2 there is no type 'Q4_K_X'; there are F32, F16, .*Q2_K | "$model" "$out" Q4_K_X
+2 there is no type 'Q2_K_S'                             | "$model" "$out" Q2_K_S
+2 iq2_xs is neither made nor read here; the smallest types are Q3_K_S and Q2_K | "$model" "$out" iq2_xs
+2 there is no type '.*out.gguf'                         | "$model" Q4_K_M "$out"
+2 one word too many: 'more' after 'Q4_0'                | "$model" "$out" Q4_0 more
+2 unknown option --purer; did you mean --pure           | "$model" "$out" Q4_0 --purer
+2 --threads takes a whole number from 1                 | "$model" "$out" Q4_0 -t 0
+2 --output-tensor-type takes .*, not 'Q4_K_M'           | "$model" "$out" Q4_0 --output-tensor-type Q4_K_M
+2 --token-embedding-type needs a value                  | "$model" "$out" Q4_0 --token-embedding-type
+1 nowhere.gguf: cannot open: No such file               | "$tmp/nowhere.gguf" "$out" Q4_0
+1 README.md: not a checkpoint                           | README.md "$out" Q4_0
+1 is a directory                                        | "$tmp" "$out" Q4_0
+1 tensor 'token_embd.weight' is quantised already (Q3_K), .*--allow-requantize | "$mixed" "$out" Q4_0
+1 f32.gguf has a vocabulary of its own; leave out -z    | "$model" "$out" Q4_0 -z "$gpt2"
+1 out.gguf: cannot write: No such file or directory     | "$model" "$tmp/no/out.gguf" Q4_0
+1 cannot write: Is a directory                          | "$model" "$tmp/" Q4_0
+1 this goes to a file, not to stdout                    | "$model" - Q4_0
+END
 has [ ! -e "$out" ]
 try "$mixed" "$out" Q4_0 --allow-requantize
 has one_line 'note: this is no smaller than the model was$'

@@ -253,13 +253,10 @@ has [ -p "$tmp/pipe" ]
 ln -s /dev/full "$tmp/full"
 refuses 1 'full: cannot write: No space' "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/full"
 has [ -h "$tmp/full" ]
-refuses 1 '-: this goes to a file' "$gpt2" -p 'Hi!' -n 0 --logits -
-refuses 1 'fd/1: this goes to a file' "$gpt2" -p 'Hi!' -n 0 --logits /proc/self/fd/1 # a sandbox may lack /dev/stdout
 ln -s through.npy "$tmp/link.npy" # what a link leads to is replaced, not the link
 try "$gpt2" -p 'Hi' -n 0 --logits "$tmp/link.npy"
 has shape "$tmp/through.npy" 2 257
 has [ -h "$tmp/link.npy" ]
-refuses 1 'none/x.npy: cannot write' "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/none/x.npy"
 refuses 1 "$tmp: cannot write" "$gpt2" -p 'Hi!' -n 0 --logits "$tmp"
 cp "$tmp/logits.npy" "$tmp/before"
 limited() { # a file may grow to 8 × 512 bytes
@@ -363,30 +360,12 @@ case $run in /*) there=$run ;; *) there=$PWD/$run ;; esac
 code=$? command='-p in a folder with model.bin'
 has one_line 'note: no model is named; taking model.bin$'
 
-# Wrong usage.
-refuses 2 'no model'
-refuses 2 'unknown option --nonsense' "$gpt2" --nonsense
-refuses 2 'unknown option -x' "$gpt2" -x
-refuses 2 'takes no value' "$gpt2" --json=1
-refuses 2 '-p needs a value' "$gpt2" -p
-refuses 2 "one model at a time: '$llama'" "$gpt2" "$llama"
-refuses 2 '-p and -f' "$gpt2" -p Hi -f "$tmp/prompt"
-for alone in --info --tokens; do
-    refuses 2 '--info and --tokens go alone' "$gpt2" $alone --json -p Hi
-    refuses 2 '--info and --tokens go alone' "$gpt2" $alone --logits "$tmp/none.npy" -p Hi
-done
-has test ! -e "$tmp/none.npy"
-refuses 2 '--json .* -i' "$gpt2" -i --json
-refuses 2 '--stop' "$gpt2" -p Hi --stop ''
-refuses 2 "--kv takes f32, f16 or q8_0, not 'q4'" "$gpt2" -p Hi --kv q4
-refuses 2 "--color takes auto, on or off, not 'blue'" "$gpt2" -p Hi --color blue
-refuses 2 "--speculate takes auto, on or off, not '3'" "$gpt2" -p Hi --speculate 3
+# Numbers out of their range, and within.
 for bad in '-n x' '-n 1e3' '-n -2' '-n 99999999999999999999' '-n 5.5' '-t 0' '-t -1' '-t 9999' '-c 0' '-c -5' \
     '--temp nan' '--temp -1' '--temp hot' '--temp inf' '--top-p 2' '--top-p -0.1' '--top-k -1' '--min-p 1.1' \
     '--repeat-penalty 0' '--repeat-last-n -1' '--presence-penalty 1e9' '--frequency-penalty x' '-s -2' '-s x'; do
     refuses 2 "takes a .*number from .*'${bad#* }'" "$gpt2" -p Hi $bad
 done
-refuses 2 "takes a whole number .*''" "$gpt2" -p Hi -n ''
 for good in '-n 0' '-t 1024' '--temp 1e9' '--temp 1e-9' '--top-p 0' '--top-p 1' '--top-k 1000000000' '--min-p 1' \
     '--repeat-penalty 0.01' '--repeat-last-n 0' '-s 0' '-s 9000000000000000' '--kv f32' '--kv q8_0'; do
     try "$gpt2" -p Hi -n 3 $good
@@ -420,15 +399,6 @@ for words in --info --help --version --tokens; do
     has [ "$code" -eq 0 ]
     has [ "$(cat "$tmp/err")" = "$note" ]
 done
-refuses 2 '-ngl needs a value' "$gpt2" -p Hi -ngl
-refuses 2 'unknown option --grammar' "$gpt2" -p Hi -fa --grammar x # which would change the text
-refuses 2 "one model at a time: '$gpt2'" -m "$gpt2" "$gpt2" -p Hi
-refuses 2 '--model is given twice' "$gpt2" -m "$gpt2" -p Hi
-refuses 2 "there is no file 'The Eiffel'; a text to begin with stands behind -p: -p 'The Eiffel'" 'The Eiffel'
-refuses 2 "there is no file 'Hello'; .* -p 'Hello'" Hello -n 3
-refuses 2 "'The Eiffel' after '$gpt2'; a text to begin with stands behind -p" "$gpt2" 'The Eiffel'
-refuses 1 'none.gguf: cannot open: No such file' none.gguf
-refuses 1 'none at all: cannot open: No such file' 'none at all' -p Hi
 
 # --steer: a vector behind layers. Nothing of it is nothing, and much of it is another text; a name may have a colon.
 try "$gpt2" -p Hi -n 20 --temp 0
@@ -450,12 +420,6 @@ LC_ALL=C sed 's/gpt2/gpt3/' "$vector" >"$tmp/hinted"
 try "$gpt2" -p Hi -n 20 --temp 0 --steer "$tmp/hinted:9"
 has cmp "$tmp/steered" "$tmp/out"
 has grep -q "^run: note: .*hinted: it says that it is for 'gpt3', and the model is 'gpt2'$" "$tmp/err"
-refuses 1 'a:b: ' "$llama" -p Hi --steer "$tmp/a:b"
-refuses 1 'none:x: cannot open' "$gpt2" -p Hi --steer "$tmp/none:x"
-refuses 1 'one.npy: one vector, of no layer' "$gpt2" -p Hi --steer tests/data/study/one.npy
-refuses 1 'control.gguf:1e7: cannot open' "$gpt2" -p Hi --steer $vector:1e7
-refuses 1 'this is the vector that is read' "$gpt2" -p Hi -n 0 --steer "$tmp/a:b:2" --logits "$tmp/a:b"
-refuses 2 '--steer is given twice' "$gpt2" -p Hi --steer a --steer b
 
 # -s -1: another text each time.
 for i in 1 2 3; do "$run" "$gpt2" -p Hi -n 20 --temp 5 -s -1; done >"$tmp/out" 2>"$tmp/err"
@@ -511,28 +475,62 @@ else
     skipped=$((skipped + 2)) # no llama.cpp (../shared/oracle/README.md)
 fi
 
-# Bad input.
+# Wrong usage, bad input.
 echo 'This is a text and no model at all, whatever its name may say.' >"$tmp/text.gguf"
 head -c 20000 "$gpt2" >"$tmp/cut.gguf"
-refuses 1 'none.gguf: .*No such file' "$tmp/none.gguf" -p Hi
-refuses 1 "$tmp: " "$tmp" -p Hi
-refuses 1 'text.gguf: ' "$tmp/text.gguf" -p Hi
-refuses 1 '/dev/null: ' /dev/null -p Hi
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n' >"$tmp/pointer.gguf"
-for ask in '-p Hi' --info --tokens; do
-    refuses 1 "pointer.gguf: this is a Git-LFS pointer, .*: run 'git lfs pull'" "$tmp/pointer.gguf" $ask
-done
-refuses 1 'cut.gguf: ' "$tmp/cut.gguf" -p Hi
-refuses 1 'expected.gguf: .*expected' "${gpt2%.gguf}.expected.gguf" -p Hi
-refuses 1 'expected.gguf: holds no vocabulary.*-z' "${gpt2%.gguf}.expected.gguf" -p Hi --tokens
-refuses 1 '257 tokens.*261' "$gpt2" -z "$llama" -p Hi
-refuses 1 'text.gguf: ' "$gpt2" -z "$tmp/text.gguf" -p Hi
-refuses 1 'none: ' "$gpt2" -z "$tmp/none" -p Hi
-refuses 1 'prompt has 50000 tokens.*context of 192; shorten it$' "$gpt2" -f "$tmp/long" # the model has no more
-refuses 1 'prompt has 2 tokens.*context of 1; raise -c or shorten it$' "$gpt2" -p Hi -c 1
-refuses 1 '193 .*192 positions' "$gpt2" -p Hi -c 193
-refuses 1 'none: cannot open' "$gpt2" -f "$tmp/none"
+refuses 1 "$tmp: " "$tmp" -p Hi
 refuses 1 "$tmp: cannot read: Is a directory" "$gpt2" -f "$tmp"
+refuses 2 "one model at a time: '$llama'" "$gpt2" "$llama"
+refuses 2 "one model at a time: '$gpt2'" -m "$gpt2" "$gpt2" -p Hi
+refuses 2 "'The Eiffel' after '$gpt2'; a text to begin with stands behind -p" "$gpt2" 'The Eiffel'
+refuses_each <<'END'
+2 no model                                                   |
+2 unknown option --nonsense                                  | "$gpt2" --nonsense
+2 unknown option -x                                          | "$gpt2" -x
+2 takes no value                                             | "$gpt2" --json=1
+2 -p needs a value                                           | "$gpt2" -p
+2 -p and -f                                                  | "$gpt2" -p Hi -f "$tmp/prompt"
+2 --info and --tokens go alone                               | "$gpt2" --info --json -p Hi | "$gpt2" --tokens --json -p Hi
+2 --info and --tokens go alone                               | "$gpt2" --info --logits "$tmp/none.npy" -p Hi
+2 --info and --tokens go alone                               | "$gpt2" --tokens --logits "$tmp/none.npy" -p Hi
+2 --json .* -i                                               | "$gpt2" -i --json
+2 --stop                                                     | "$gpt2" -p Hi --stop ''
+2 --kv takes f32, f16 or q8_0, not 'q4'                      | "$gpt2" -p Hi --kv q4
+2 --color takes auto, on or off, not 'blue'                  | "$gpt2" -p Hi --color blue
+2 --speculate takes auto, on or off, not '3'                 | "$gpt2" -p Hi --speculate 3
+2 takes a whole number .*''                                  | "$gpt2" -p Hi -n ''
+2 -ngl needs a value                                         | "$gpt2" -p Hi -ngl
+2 unknown option --grammar                                   | "$gpt2" -p Hi -fa --grammar x # which would change the text
+2 --model is given twice                                     | "$gpt2" -m "$gpt2" -p Hi
+2 there is no file 'The Eiffel'; a text to begin with stands behind -p: -p 'The Eiffel' | 'The Eiffel'
+2 there is no file 'Hello'; .* -p 'Hello'                    | Hello -n 3
+2 --steer is given twice                                     | "$gpt2" -p Hi --steer a --steer b
+1 none.gguf: cannot open: No such file                       | none.gguf
+1 none at all: cannot open: No such file                     | 'none at all' -p Hi
+1 none.gguf: .*No such file                                  | "$tmp/none.gguf" -p Hi
+1 text.gguf: not a checkpoint                                | "$tmp/text.gguf" -p Hi | "$gpt2" -z "$tmp/text.gguf" -p Hi
+1 /dev/null: not a regular file                              | /dev/null -p Hi
+1 pointer.gguf: this is a Git-LFS pointer, .*: run 'git lfs pull' | "$tmp/pointer.gguf" -p Hi | "$tmp/pointer.gguf" --info
+1 pointer.gguf: this is a Git-LFS pointer, .*: run 'git lfs pull' | "$tmp/pointer.gguf" --tokens
+1 cut.gguf: tensor                                           | "$tmp/cut.gguf" -p Hi
+1 expected.gguf: .*expected                                  | "${gpt2%.gguf}.expected.gguf" -p Hi
+1 expected.gguf: holds no vocabulary.*-z                     | "${gpt2%.gguf}.expected.gguf" -p Hi --tokens
+1 257 tokens.*261                                            | "$gpt2" -z "$llama" -p Hi
+1 none: cannot open                                          | "$gpt2" -z "$tmp/none" -p Hi | "$gpt2" -f "$tmp/none"
+1 prompt has 50000 tokens.*context of 192; shorten it$       | "$gpt2" -f "$tmp/long" # the model has no more
+1 prompt has 2 tokens.*context of 1; raise -c or shorten it$ | "$gpt2" -p Hi -c 1
+1 193 .*192 positions                                        | "$gpt2" -p Hi -c 193
+1 -: this goes to a file                                     | "$gpt2" -p 'Hi!' -n 0 --logits -
+1 fd/1: this goes to a file | "$gpt2" -p 'Hi!' -n 0 --logits /proc/self/fd/1 # a sandbox may lack /dev/stdout
+1 none/x.npy: cannot write                                   | "$gpt2" -p 'Hi!' -n 0 --logits "$tmp/none/x.npy"
+1 a:b: direction.1 is not a vector                           | "$llama" -p Hi --steer "$tmp/a:b"
+1 none:x: cannot open                                        | "$gpt2" -p Hi --steer "$tmp/none:x"
+1 one.npy: one vector, of no layer                           | "$gpt2" -p Hi --steer tests/data/study/one.npy
+1 control.gguf:1e7: cannot open                              | "$gpt2" -p Hi --steer $vector:1e7
+1 this is the vector that is read                            | "$gpt2" -p Hi -n 0 --steer "$tmp/a:b:2" --logits "$tmp/a:b"
+END
+has test ! -e "$tmp/none.npy"
 timeout 60 "$run" "$tmp/pipe" -p Hi >"$tmp/out" 2>"$tmp/err" # nobody writes to it: must not wait
 code=$?
 has [ "$code" -eq 1 ]

@@ -150,21 +150,23 @@ try --version
 has quiet
 
 # Wrong usage.
-refuses 2 'no command'
-refuses 2 "no command 'look'" look "$gpt2"
 refuses 2 "no command '$gpt2'" "$gpt2" -p Hi
-refuses 2 'no model' next
-refuses 2 'unknown option --nonsense' next "$gpt2" --nonsense
-refuses 2 'unknown option --layer' next "$gpt2" -p Hi --layer 1
-refuses 2 'unknown option --top' heads "$gpt2" -p Hi --top 3
-refuses 2 'unknown option --mlps' dump "$gpt2" -p Hi --mlps 0
-refuses 2 'unknown option -p' shape "$gpt2" -p Hi
-refuses 2 '-p needs a value' next "$gpt2" -p
-refuses 2 'two models' compare "$gpt2" -p Hi
-refuses 2 '-p and -f' next "$gpt2" -p Hi -f "$tmp/prompt"
-refuses 2 '--bos and --no-bos' next "$gpt2" -p Hi --bos --no-bos
-refuses 2 "--kv takes f32, f16 or q8_0, not 'q8'" next "$gpt2" -p Hi --kv q8
-refuses 2 '--preset' shape "$gpt2" --preset gpt2
+refuses_each <<'END'
+2 no command                            |
+2 no command 'look'                     | look "$gpt2"
+2 no model                              | next
+2 unknown option --nonsense             | next "$gpt2" --nonsense
+2 unknown option --layer                | next "$gpt2" -p Hi --layer 1
+2 unknown option --top                  | heads "$gpt2" -p Hi --top 3
+2 unknown option --mlps                 | dump "$gpt2" -p Hi --mlps 0
+2 unknown option -p                     | shape "$gpt2" -p Hi
+2 -p needs a value                      | next "$gpt2" -p
+2 two models                            | compare "$gpt2" -p Hi
+2 -p and -f                             | next "$gpt2" -p Hi -f "$tmp/prompt"
+2 --bos and --no-bos                    | next "$gpt2" -p Hi --bos --no-bos
+2 --kv takes f32, f16 or q8_0, not 'q8' | next "$gpt2" -p Hi --kv q8
+2 --preset                              | shape "$gpt2" --preset gpt2
+END
 for bad in '--top x' '--top -1' '--temp nan' '--temp -1' '--top-p 2' '--min-p -1' '--top-k 1.5' \
     '-c 0' '-s -1' '-t 0'; do
     refuses 2 "takes a .*number from .*'${bad#* }'" next "$gpt2" -p Hi $bad
@@ -188,15 +190,14 @@ for arguments in next score attend heads lens 'explain --layer 0 --head 0' 'abla
     [ $view = score ] || refuses 1 '500 tokens.*context of 192' $view "$gpt2" -f "$tmp/long" $rest
     [ $view = score ] || refuses 1 'tokens.*context of 4' $view "$gpt2" -p 'Hello' -c 4 $rest
 done
-refuses 1 'none.gguf: ' compare "$gpt2" "$tmp/none.gguf" -p Hi
-refuses 1 'none.gguf: ' compare "$tmp/none.gguf" "$gpt2" -p Hi
-refuses 1 '' compare "$gpt2" "$llama" -p Hi
-refuses 1 'one token' score "$gpt2" -p H
-refuses 1 '' heads "$gpt2" -p H
-refuses 1 '' ablate "$gpt2" -p H --heads L0H0
-refuses 1 '193.*192' score "$gpt2" -f "$tmp/long" -c 193
-refuses 1 '64.*23' score "$gpt2" -f "$tmp/prompt" -c 32 --chunks
-refuses 1 '--chunks' score "$gpt2" -f "$tmp/prompt" -c 8 --chunks --words
+refuses_each <<'END'
+1 none.gguf: cannot open | compare "$gpt2" "$tmp/none.gguf" -p Hi | compare "$tmp/none.gguf" "$gpt2" -p Hi
+1                        | compare "$gpt2" "$llama" -p Hi | heads "$gpt2" -p H | ablate "$gpt2" -p H --heads L0H0
+1 one token              | score "$gpt2" -p H
+1 193.*192               | score "$gpt2" -f "$tmp/long" -c 193
+1 64.*23                 | score "$gpt2" -f "$tmp/prompt" -c 32 --chunks
+1 --chunks               | score "$gpt2" -f "$tmp/prompt" -c 8 --chunks --words
+END
 
 # No such layer, head, query, token.
 for view in attend explain; do
@@ -205,22 +206,35 @@ for view in attend explain; do
     refuses 1 'head 4.*4' $view "$llama" -p Hello --layer 0 --head 4
     refuses 1 'query 5.*5' $view "$gpt2" -p Hello --layer 0 --head 0 --query 5
 done
-refuses_each 1 lens "$gpt2" -p Hello <<'END'
-query 5.*5        | --query 5
-'xyz' is 3 tokens | --token xyz
-#257.*#256        | --token '#257'
-#9x               | --token '#9x'
-                  | --token ''
+refuses_each <<'END'
+1 query 5.*5                                          | lens "$gpt2" -p Hello --query 5
+1 'xyz' is 3 tokens                                   | lens "$gpt2" -p Hello --token xyz
+1 #257.*#256                                          | lens "$gpt2" -p Hello --token '#257'
+1 #9x                                                 | lens "$gpt2" -p Hello --token '#9x'
+1                                                     | lens "$gpt2" -p Hello --token '' | heads "$gpt2" --repeat 5 -p Hi
+1 --layer and --head                                  | explain "$gpt2" -p Hello --layer 0
+1 --by takes                                          | attend "$gpt2" -p Hello --by weights
+1 --reduce takes                                      | attend "$gpt2" -p Hello --reduce sum
+1 --reduce takes all                                  | attend "$gpt2" -p Hello --reduce mean --head 1
+1 -n shows one row                                    | attend "$gpt2" -p Hello -n 3
+1 -n goes without                                     | attend "$gpt2" -p Hello -n 1 --layer 0 --head 0 --query 1
+1 -n 188.*187                                         | attend "$gpt2" -p Hello -n 188 --layer 0 --head 0
+1 query 11.*11 | attend weights/model.gguf --no-bos -p 'The red fox met the bear. The red fox saw foxes.' --words --query 11
+1 --repeat 96.*95                                     | heads "$gpt2" --repeat 96
+1 layer 5 does not exist: there are 2, from 0 on      | ablate "$gpt2" -p Hello --heads L5H0
+1 head 7 does not exist: a layer has 2, from 0 on     | ablate "$gpt2" -p Hello --heads L0H7
+1 layer 2 does                                        | ablate "$gpt2" -p Hello --heads L2H0
+1 head 2 does                                         | ablate "$gpt2" -p Hello --heads L0H0,L1H2
+1 head 7 does not exist: there are 4, from 0 on       | explain "$llama" -p Hello --layer 0 --head 7
+1 query 8 does not exist: there are 5, from 0 on      | lens "$gpt2" -p Hello --query 8
+1 position 9 does not exist: there are 5, from 0 on   | dump "$gpt2" -p Hello -o "$tmp/x.npz" --positions 0-9
+1 -n 188: after 5 tokens of text the context of 192 has room for 187 | attend "$gpt2" -p Hello --layer 0 --head 0 -n 188
+1 --ablate: head 3 does not exist: a layer has 2      | view "$gpt2" -p Hello -o "$tmp/x.html" --ablate L1H3
+1 there is no L2H3: the model has 2 layers of 4 heads | view "$llama" -p Hello -o "$tmp/x.svg" --svg L2H3
+1 -c 193 is more than the 192 positions               | score "$gpt2" -p Hello -c 193
 END
-refuses 1 '--layer and --head' explain "$gpt2" -p Hello --layer 0
-refuses_each 1 attend "$gpt2" -p Hello <<'END'
---by takes           | --by weights
---reduce takes       | --reduce sum
---reduce takes all   | --reduce mean --head 1
--n shows one row     | -n 3
--n goes without      | -n 1 --layer 0 --head 0 --query 1
--n 188.*187          | -n 188 --layer 0 --head 0
-END
+refuses 1 'has 23 tokens.* 5\|23 tokens, but the text has 5' ablate "$gpt2" -p Hello --heads L0H0 --by resample \
+    --with "$tmp/other"
 
 # The query of attend: a number counts tokens, or words; anything else is a text, in its last place.
 queried() { # QUERY POSITION ARG…
@@ -244,28 +258,6 @@ for bad in bears xfo 1.5 -1 ''; do
     refuses 1 "--query: '$bad' is no token or word .* 0 to 16" attend weights/model.gguf --no-bos \
         -p 'The red fox met the bear. The red fox saw foxes.' --query "$bad"
 done
-refuses 1 'query 11.*11' attend weights/model.gguf --no-bos -p 'The red fox met the bear. The red fox saw foxes.' \
-    --words --query 11
-refuses 1 '--repeat 96.*95' heads "$gpt2" --repeat 96
-refuses 1 '' heads "$gpt2" --repeat 5 -p Hi
-
-# Which of the numbers is which.
-refuses_each 1 ablate "$gpt2" -p Hello --heads <<'END'
-layer 5 does not exist: there are 2, from 0 on  | L5H0
-head 7 does not exist: a layer has 2, from 0 on | L0H7
-layer 2 does                                    | L2H0
-head 2 does                                     | L0H0,L1H2
-END
-refuses 1 'head 7 does not exist: there are 4, from 0 on' explain "$llama" -p Hello --layer 0 --head 7
-refuses 1 'query 8 does not exist: there are 5, from 0 on' lens "$gpt2" -p Hello --query 8
-refuses 1 'position 9 does not exist: there are 5, from 0 on' dump "$gpt2" -p Hello -o "$tmp/x.npz" --positions 0-9
-refuses 1 '-n 188: after 5 tokens of text the context of 192 has room for 187' attend "$gpt2" -p Hello --layer 0 \
-    --head 0 -n 188
-refuses 1 '--ablate: head 3 does not exist: a layer has 2' view "$gpt2" -p Hello -o "$tmp/x.html" --ablate L1H3
-refuses 1 'there is no L2H3: the model has 2 layers of 4 heads' view "$llama" -p Hello -o "$tmp/x.svg" --svg L2H3
-refuses 1 '-c 193 is more than the 192 positions' score "$gpt2" -p Hello -c 193
-refuses 1 'has 23 tokens.* 5\|23 tokens, but the text has 5' ablate "$gpt2" -p Hello --heads L0H0 --by resample \
-    --with "$tmp/other"
 
 # A word in several sentences.
 try meaning "$gpt2" -w tower -f "$tmp/towers" --layer 2
@@ -280,19 +272,20 @@ has narrow 80
 has out_has '^row  *mean  *1-2  *1-3  *2-3$'
 has out_has '^0_pre '
 if out_has '^a word of several'; then has false; fi
-refuses 2 "which word to follow: --word" meaning "$gpt2" -p a -p b
-refuses 2 "which word" meaning "$gpt2" -w ' ' -p a -p b
-refuses 2 'ids' meaning "$gpt2" -w a -p a -p b --ids 3
-refuses 2 'given twice' meaning "$gpt2" -w a -w b -p a
-refuses 1 "'tower' is no word of sentence 2, 'the towers'" meaning "$gpt2" -w tower -p 'a tower' -p 'the towers'
-refuses 1 'two sentences' meaning "$gpt2" -w a -p a
-refuses 1 'two sentences' meaning "$gpt2" -w a
-refuses 1 'none: cannot open' meaning "$gpt2" -w a -f "$tmp/none"
-refuses 1 "'a' is no word of sentence 2, ''" meaning "$gpt2" -w a -p a -p ''
-refuses 1 'layer 3 .*2' meaning "$gpt2" -w a -p a -p a --layer 3
-refuses 1 'sentence 2 has 193.*192' meaning "$gpt2" -w a -p a -p "$(head -c 193 "$tmp/long")"
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do printf 'a\na\na\na\na\na\na\na\na\na\n'; done >"$tmp/many"
-refuses 1 'up to 128' meaning "$gpt2" -w a -f "$tmp/many"
+refuses_each meaning "$gpt2" <<'END'
+2 which word to follow: --word                   | -p a -p b
+2 which word                                     | -w ' ' -p a -p b
+2 ids                                            | -w a -p a -p b --ids 3
+2 given twice                                    | -w a -w b -p a
+1 'tower' is no word of sentence 2, 'the towers' | -w tower -p 'a tower' -p 'the towers'
+1 two sentences                                  | -w a -p a | -w a
+1 none: cannot open                              | -w a -f "$tmp/none"
+1 'a' is no word of sentence 2, ''               | -w a -p a -p ''
+1 layer 3 .*2                                    | -w a -p a -p a --layer 3
+1 sentence 2 has 193.*192                        | -w a -p a -p "$(head -c 193 "$tmp/long")"
+1 up to 128                                      | -w a -f "$tmp/many"
+END
 
 # From a position back to the text.
 try rollout "$gpt2" -f "$tmp/prompt" --top 4
@@ -302,11 +295,12 @@ has out_has '^  *others  *0\.[0-9]*$'
 has [ "$(grep -c '^ *[0-9][0-9]* "' "$tmp/out")" -eq 4 ]
 try rollout "$gpt2" -p H --flow
 has out_has '^   0 "H"  *1\.0000  *1\.0000  *1\.00  *1\.0000  *1\.0000'
-refuses 1 'query 5 does not exist' rollout "$gpt2" -p Hello --query 5
-refuses 1 '257 tokens' rollout "$gpt2" -p Hello -z "$llama"
-refuses 1 '500 tokens.*context of 192' rollout "$gpt2" -f "$tmp/long"
-refuses 1 '500 tokens.*context of 192' rollout "$gpt2" -f "$tmp/long" --query 3
-refuses 1 'flow goes.*6 layers of 600 tokens' rollout weights/model.gguf --ids "$(seq -s, 1 600)" -c 600 --flow
+refuses_each rollout <<'END'
+1 query 5 does not exist            | "$gpt2" -p Hello --query 5
+1 257 tokens                        | "$gpt2" -p Hello -z "$llama"
+1 500 tokens.*context of 192        | "$gpt2" -f "$tmp/long" | "$gpt2" -f "$tmp/long" --query 3
+1 flow goes.*6 layers of 600 tokens | weights/model.gguf --ids "$(seq -s, 1 600)" -c 600 --flow
+END
 
 # Heads by their weights.
 try circuit weights/model.gguf --composition k
@@ -317,15 +311,6 @@ has [ "$(sed -n '9p' "$tmp/out" | cut -d ' ' -f 1)" = L3H4 ]
 try circuit weights/model.gguf --head L3H4 --top 100
 has quiet
 has narrow 80
-refuses 2 'leave out the text' circuit "$gpt2" -p Hello
-refuses 2 'leave out the text' circuit "$gpt2" --ids 1
-refuses 2 '--token goes with --head' circuit "$gpt2" --token a
-refuses 2 'not with --composition' circuit "$gpt2" --token a --head L0H0 --composition q
-refuses 2 '--top takes a whole number' circuit "$gpt2" --head L0H0 --top 0
-refuses 1 "--composition takes q, k or v, not 'qk'" circuit "$gpt2" --composition qk
-for head in '' L0 L0H L0H1, h0; do refuses 1 "'$head' is no head" circuit "$gpt2" --head "$head"; done
-refuses 1 'layer 2 does not exist' circuit "$gpt2" --head L2H0
-refuses 1 'head 2 does not exist' circuit "$gpt2" --head L0H2
 for n in 18446744073709551615 99999999999999999999; do # NOT_GIVEN is no number that anyone gives
     refuses 1 'layer [0-9]* does not exist' circuit "$gpt2" --head L${n}H0
     refuses 1 'head [0-9]* does not exist' circuit "$gpt2" --head L0H$n
@@ -336,8 +321,18 @@ for n in 18446744073709551615 99999999999999999999; do # NOT_GIVEN is no number 
     refuses 1 'layer [0-9]* does not exist' steer "$gpt2" -p ab --neuron L${n}N0
     refuses 1 'neuron [0-9]* does not exist' steer "$gpt2" -p ab --neuron L0N$n
 done
-refuses 1 'layer 0 has no attention heads' circuit "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
-refuses 1 "'xyz' is 3 tokens" circuit "$gpt2" --head L0H0 --token xyz
+refuses_each circuit <<'END'
+2 leave out the text                      | "$gpt2" -p Hello | "$gpt2" --ids 1
+2 --token goes with --head                | "$gpt2" --token a
+2 not with --composition                  | "$gpt2" --token a --head L0H0 --composition q
+2 --top takes a whole number              | "$gpt2" --head L0H0 --top 0
+1 --composition takes q, k or v, not 'qk' | "$gpt2" --composition qk
+1 layer 2 does not exist                  | "$gpt2" --head L2H0
+1 head 2 does not exist                   | "$gpt2" --head L0H2
+1 layer 0 has no attention heads          | "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
+1 'xyz' is 3 tokens                       | "$gpt2" --head L0H0 --token xyz
+END
+for head in '' L0 L0H L0H1, h0; do refuses 1 "'$head' is no head" circuit "$gpt2" --head "$head"; done
 # Parts of a logit, and of a score.
 pairs=tests/data/study/three-pairs.jsonl
 try attribute "$gpt2" -f "$tmp/prompt" --answer a --head L0H1 --neurons 1 --top 4
@@ -363,45 +358,43 @@ printf '{"clean": "ab", "corrupted": "b", "answer": "c", "wrong": "c"}\n' >"$tmp
 refuses 1 'holds no pair .*line 1: the answer and the wrong one' attribute "$gpt2" --pairs "$tmp/pairs"
 printf '{"clean": "%s", "corrupted": "b", "answer": "c"}\n' "$(head -c 193 "$tmp/long")" >"$tmp/pairs"
 refuses 1 'line 1: .*193 tokens' attribute "$gpt2" --pairs "$tmp/pairs"
-refuses 2 'leave out --query' attribute "$gpt2" --pairs $pairs --query 2
-refuses 2 'leave out --head' attribute "$gpt2" --pairs $pairs --head L0H0
-refuses 2 'leave out --answer' attribute "$gpt2" --pairs $pairs --answer a
-refuses 2 'leave out --corrupted' attribute "$gpt2" -p ab --corrupted ac
-refuses 2 'give the text' attribute "$gpt2"
-refuses 2 'give --answer' attribute "$gpt2" -p ab --wrong a
-refuses 1 '--answer: .*2 tokens' attribute "$gpt2" -p ab --answer ab
-refuses 1 'same token' attribute "$gpt2" -p ab --answer a --wrong a
-refuses 1 '--wrong is empty' attribute "$gpt2" -p ab --answer a --wrong ''
-refuses 1 'query 2 does not exist' attribute "$gpt2" -p ab --query 2
-refuses 1 'layer 2 does not exist' attribute "$gpt2" -p ab --neurons 2
-refuses 1 'head 2 does not exist' attribute "$gpt2" -p ab --head L0H2
 for list in '' L0 L0H L0H0, H0 L0H0L1H1; do refuses 1 "'$list'" attribute "$gpt2" -p ab --head "$list"; done
-refuses 1 '500 tokens.*context of 192' attribute "$gpt2" -f "$tmp/long" --query 3
-refuses 2 "not 'magic'" attribute "$gpt2" -p ab --by magic
 try attribute "$gpt2" -f "$tmp/prompt" --score 'L1H0:5>5' --top 3
 has quiet
 has narrow 90
 has out_has '^L1H0, query 5 .*, key 5 .*: a score of .*, a weight of '
 try attribute "$gpt2" -p a --score 'L0H0:0>0' --top 0
 has quiet
-refuses 1 'key 3, which comes behind' attribute "$gpt2" -p abcd --score 'L0H0:2>3'
-refuses 1 'query 4 does not exist' attribute "$gpt2" -p abcd --score 'L0H0:4>3'
-refuses 1 'layer 2 does not exist' attribute "$gpt2" -p abcd --score 'L2H0:2>1'
-refuses 1 'head 2 does not exist' attribute "$gpt2" -p abcd --score 'L0H2:2>1'
 for score in '' L0H0 L0H0:2 'L0H0:2>' 'L0:2>1' 'L0H0:2>1x' 'L0H0: 2>1' 'L0H0:-2>1' 'L0H0:2<1'; do
     refuses 1 "'$score' is no score" attribute "$gpt2" -p abcd --score "$score"
 done
-refuses 2 'leave out --answer' attribute "$gpt2" -p abcd --score 'L0H0:2>1' --answer a
-refuses 2 'leave out --by' attribute "$gpt2" -p abcd --score 'L0H0:2>1' --by direct
 letters='-z tests/data/study/letters.gguf -p abcdefgh'
-refuses 1 'layer 0 has a window of 4' attribute tests/data/reference/gemma3.gguf $letters --score 'L0H0:6>1'
-refuses 1 'keeps a state' attribute tests/data/reference/lfm2.gguf $letters --score 'L0H0:6>1'
-refuses 1 'keeps a state' attribute tests/data/reference/lfm2.gguf $letters --head L0H0
-refuses 1 'gate stands behind' attribute tests/data/reference/qwen35.gguf $letters --head L1H0
-refuses 1 'has experts' attribute tests/data/reference/qwen3moe.gguf $letters --neurons 0
+refuses_each attribute <<'END'
+2 leave out --query          | "$gpt2" --pairs $pairs --query 2
+2 leave out --head           | "$gpt2" --pairs $pairs --head L0H0
+2 leave out --answer         | "$gpt2" --pairs $pairs --answer a | "$gpt2" -p abcd --score 'L0H0:2>1' --answer a
+2 leave out --corrupted      | "$gpt2" -p ab --corrupted ac
+2 give the text              | "$gpt2"
+2 give --answer              | "$gpt2" -p ab --wrong a
+1 --answer: .*2 tokens       | "$gpt2" -p ab --answer ab
+1 same token                 | "$gpt2" -p ab --answer a --wrong a
+1 --wrong is empty           | "$gpt2" -p ab --answer a --wrong ''
+1 query 2 does not exist     | "$gpt2" -p ab --query 2
+1 layer 2 does not exist     | "$gpt2" -p ab --neurons 2 | "$gpt2" -p abcd --score 'L2H0:2>1'
+1 head 2 does not exist      | "$gpt2" -p ab --head L0H2 | "$gpt2" -p abcd --score 'L0H2:2>1'
+1 500 tokens.*context of 192 | "$gpt2" -f "$tmp/long" --query 3
+2 not 'magic'                | "$gpt2" -p ab --by magic
+1 key 3, which comes behind  | "$gpt2" -p abcd --score 'L0H0:2>3'
+1 query 4 does not exist     | "$gpt2" -p abcd --score 'L0H0:4>3'
+2 leave out --by             | "$gpt2" -p abcd --score 'L0H0:2>1' --by direct
+1 layer 0 has a window of 4  | tests/data/reference/gemma3.gguf $letters --score 'L0H0:6>1'
+1 keeps a state              | tests/data/reference/lfm2.gguf $letters --score 'L0H0:6>1'
+1 keeps a state              | tests/data/reference/lfm2.gguf $letters --head L0H0
+1 gate stands behind         | tests/data/reference/qwen35.gguf $letters --head L1H0
+1 has experts                | tests/data/reference/qwen3moe.gguf $letters --neurons 0
+END
 
 # Heads and MLPs to switch off.
-refuses 1 'layer 7' ablate "$gpt2" -p Hello --mlps 7
 for list in '' 0 L L0H L0H0, H0 L0H0L1H1 l0h0; do
     refuses 1 "'$list'" ablate "$gpt2" -p Hello --heads "$list"
 done
@@ -409,58 +402,59 @@ for list in '' 1-0 x 0- 0,,1; do
     refuses 1 "'$list'" ablate "$gpt2" -p Hello --mlps "$list"
     refuses 1 "'$list'" dump "$gpt2" -p Hello --layers "$list" -o "$tmp/x.npz"
 done
-refuses_each 1 ablate "$gpt2" -p Hello <<'END'
-switch off    |
---sweep       | --sweep all
---sweep       | --sweep heads --mlps 1
---by          | --heads L0H0 --by median
---with        | --heads L0H0 --by resample
---with        | --heads L0H0 --with "$tmp/other"
---hard-zero   | --heads L0H0 --by mean --hard-zero
-23 tokens.* 5 | --heads L0H0 --by resample --with "$tmp/other"
-none          | --heads L0H0 --by mean --with "$tmp/none"
+refuses_each ablate "$gpt2" -p Hello <<'END'
+1 layer 7       | --mlps 7
+1 switch off    |
+1 --sweep       | --sweep all | --sweep heads --mlps 1
+1 --by          | --heads L0H0 --by median
+1 --with        | --heads L0H0 --by resample | --heads L0H0 --with "$tmp/other"
+1 --hard-zero   | --heads L0H0 --by mean --hard-zero
+1 23 tokens.* 5 | --heads L0H0 --by resample --with "$tmp/other"
+1 none          | --heads L0H0 --by mean --with "$tmp/none"
 END
 
 # Sites to patch, and in which texts.
-for case in "--what resid_post|takes resid, resid_pre, attn_out" "--what resid_post --from 1|takes resid, resid_pre" \
-    "--metric nll|takes logit_diff, logit or logprob" \
-    "--layer 2|layer 2 does not exist" "--metric logit_diff|give it with --wrong" "--wrong a|begin with the same token" \
-    "--wrong ab|--wrong: 'ab' is 2 tokens" "--path L0H0|is no list such as" "--path L0H0:L1H0|is no list" \
-    "--path L0H0:L1H0.x|is no list" "--path L0H0:L1MLP,|is no list" "--path L0H2:L1MLP|head 2 does not exist" \
-    "--path L0H0:L2MLP|layer 2 does not exist" "--path L1H0:L1H1.q|does not read what the sender writes" \
-    "--path L0MLP:L0MLP|does not read" "--path final:L1MLP|is no list"; do
-    # shellcheck disable=SC2086
-    refuses 1 "${case#*|}" patch "$gpt2" -p 'the cat' --corrupted 'the rat' --answer a ${case%|*}
-done
+refuses_each patch "$gpt2" -p 'the cat' --corrupted 'the rat' --answer a <<'END'
+1 takes resid, resid_pre, attn_out     | --what resid_post
+1 takes resid, resid_pre               | --what resid_post --from 1
+1 takes logit_diff, logit or logprob   | --metric nll
+1 layer 2 does not exist               | --layer 2 | --path L0H0:L2MLP
+1 give it with --wrong                 | --metric logit_diff
+1 begin with the same token            | --wrong a
+1 --wrong: 'ab' is 2 tokens            | --wrong ab
+1 is no list such as                   | --path L0H0
+1 is no list                           | --path L0H0:L1H0 | --path L0H0:L1H0.x | --path L0H0:L1MLP, | --path final:L1MLP
+1 head 2 does not exist                | --path L0H2:L1MLP
+1 does not read what the sender writes | --path L1H0:L1H1.q
+1 does not read                        | --path L0MLP:L0MLP
+END
 refuses 1 'clean text has 7 tokens and the corrupted one 8.* from token 4 on: clean "c" "a" "t" | corrupted "r" "a" "t" "s"' \
     patch "$gpt2" -p 'the cat' --corrupted 'the rats' --answer a
-refuses 1 'the same 7 tokens' patch "$gpt2" -p 'the cat' --corrupted 'the cat' --answer a
-refuses 1 'kv head 2 does not exist: a layer has 2' patch "$llama" -p 'a tin' --corrupted 'a ton' --answer '#70' \
-    --path L0H3:L1H2.k
-refuses 2 'clean text' patch "$gpt2" --corrupted b --answer a
-refuses 2 '--corrupted' patch "$gpt2" -p b --answer a
-refuses 2 '--answer' patch "$gpt2" -p b --corrupted a
-refuses 2 '--answer is empty' patch "$gpt2" -p b --corrupted a --answer ''
-refuses 2 'leave out --layer' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --layer 1
 try patch "$gpt2" -p a --corrupted b --answer c --what pattern --svg "$tmp/grid.svg" # of one token: nothing is left to do
 has quiet
-for rest in '--what q' '--what k' '--path L0H0:final'; do
-    # shellcheck disable=SC2086
-    refuses 2 'leave out --' patch "$gpt2" -p b --corrupted a --answer c --freeze pattern $rest
-done
-refuses 2 '--from and --to choose positions, which this --what has not' patch "$gpt2" -p b --corrupted a --answer c --what z --from 1
-refuses 2 '--from and --to choose positions, which --path has not' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --to 1
-for range in '--from 9' '--to 9' '--from 1 --to 1' '--to 0'; do
-    # shellcheck disable=SC2086
-    refuses 1 'there are the positions 0 to ' patch "$gpt2" -p b --corrupted a --answer c $range
-done
-refuses 2 "--freeze takes pattern, not 'z'" patch "$gpt2" -p b --corrupted a --answer c --freeze z
-refuses 2 'which --path has not' patch "$gpt2" -p b --corrupted a --answer c --path L0H0:final --svg "$tmp/x"
-refuses 2 'which --what neurons has not' patch "$gpt2" -p b --corrupted a --answer c --what neurons --layer 0 --svg "$tmp/x"
-refuses 1 'is a file of the model' patch "$gpt2" -p b --corrupted a --answer c --svg "$gpt2"
-refuses 2 'leave out -p' patch "$gpt2" -p b --pairs "$tmp/pairs"
-refuses 2 'leave out --answer' patch "$gpt2" --answer b --pairs "$tmp/pairs"
-refuses 1 'none: cannot open' patch "$gpt2" --pairs "$tmp/none"
+refuses_each patch "$gpt2" -p b --corrupted a --answer c <<'END'
+2 leave out --layer                                           | --path L0H0:final --layer 1
+2 leave out --                                                | --freeze pattern --what q | --freeze pattern --what k
+2 leave out --                                                | --freeze pattern --path L0H0:final
+2 --from and --to choose positions, which this --what has not | --what z --from 1
+2 --from and --to choose positions, which --path has not      | --path L0H0:final --to 1
+1 there are the positions 0 to 0, and                         | --from 9 | --to 9 | --from 1 --to 1 | --to 0
+2 --freeze takes pattern, not 'z'                             | --freeze z
+2 which --path has not                                        | --path L0H0:final --svg "$tmp/x"
+2 which --what neurons has not                                | --what neurons --layer 0 --svg "$tmp/x"
+1 is a file of the model                                      | --svg "$gpt2"
+END
+refuses_each patch <<'END'
+1 the same 7 tokens                       | "$gpt2" -p 'the cat' --corrupted 'the cat' --answer a
+1 kv head 2 does not exist: a layer has 2 | "$llama" -p 'a tin' --corrupted 'a ton' --answer '#70' --path L0H3:L1H2.k
+2 clean text                              | "$gpt2" --corrupted b --answer a
+2 --corrupted                             | "$gpt2" -p b --answer a
+2 --answer                                | "$gpt2" -p b --corrupted a
+2 --answer is empty                       | "$gpt2" -p b --corrupted a --answer ''
+2 leave out -p                            | "$gpt2" -p b --pairs "$tmp/pairs"
+2 leave out --answer                      | "$gpt2" --answer b --pairs "$tmp/pairs"
+1 none: cannot open                       | "$gpt2" --pairs "$tmp/none"
+END
 pairs() { # WHAT IS SAID, of these lines
     printf '%b' "$2" >"$tmp/pairs"
     refuses 1 "$1" patch "$gpt2" --pairs "$tmp/pairs" --what z
@@ -489,16 +483,16 @@ has grep -q '; 2 pairs; patterns frozen. attn ' "$tmp/grid.svg"
 has grep -q 'rotate(-90)">1</text>' "$tmp/grid.svg"
 
 # Where dump writes.
-refuses 1 '-o' dump "$gpt2" -p Hello
 cp "$gpt2" "$tmp/own.gguf"
 refuses 1 'this is a file of the model' dump "$tmp/own.gguf" -p Hello -o "$tmp/../${tmp##*/}/own.gguf"
 has cmp -s "$gpt2" "$tmp/own.gguf"
-refuses 1 'none/x.npz: cannot write' dump "$gpt2" -p Hello -o "$tmp/none/x.npz"
 refuses 1 "$tmp: " dump "$gpt2" -p Hello -o "$tmp"
-refuses_each 1 dump "$gpt2" -p Hello -o "$tmp/x.npz" <<'END'
-'patterns' | --what q,patterns
-position 5 | --positions 0-5
-head 2     | --heads 2
+refuses_each dump "$gpt2" -p Hello <<'END'
+1 -o                       |
+1 none/x.npz: cannot write | -o "$tmp/none/x.npz"
+1 'patterns'               | -o "$tmp/x.npz" --what q,patterns
+1 position 5               | -o "$tmp/x.npz" --positions 0-5
+1 head 2                   | -o "$tmp/x.npz" --heads 2
 END
 has test ! -e "$tmp/x.npz"
 try dump "$gpt2" -p Hello -o "$tmp/x.npz"
@@ -555,48 +549,58 @@ rows = numpy.load(sys.argv[1])
 assert rows.shape == (2, 40) and rows.dtype == "<f4" and not rows[0].any() and rows[1].any()' "$tmp/v.npy"
 fi
 before=$(cksum "$tmp/v.gguf")
-for arguments in '' '--plus a' '--minus a' '--plus a --plus-file b --minus c' '--plus a --minus b --minus-file c'; do
-    refuses 1 'direction' steer "$gpt2" -p Hello $arguments
-done
 LC_ALL=C sed 's/gpt2/gpt3/' "$tmp/v.gguf" >"$tmp/hinted.gguf"
 try steer "$gpt2" -p Hello --direction "$tmp/hinted.gguf"
 has grep -q "^study: note: .*hinted.gguf: it says that it is for 'gpt3', and the model is 'gpt2'$" "$tmp/err"
-refuses 1 'one direction at a time' steer "$gpt2" -p Hello --token a --neuron L0N1
-refuses 1 '--average goes with texts' steer "$gpt2" -p Hello --token a --average last
-refuses 1 "--average takes mean or last, not 'most'" steer "$gpt2" -p Hello --plus a --minus b --average most
-refuses 1 "--site takes .*not 'q'" steer "$gpt2" -p Hello --token a --site q
-refuses 1 'no resid_mid' steer "$data/phi2.gguf" -z tests/data/study/letters.gguf -p Hello --token a --site resid_mid
 for neuron in L0 N3 L0N L0H1 L0N1x 0N1; do refuses 1 "'$neuron' is no neuron" steer "$gpt2" -p Hello --neuron $neuron; done
-refuses 1 'layer 2 does not exist' steer "$gpt2" -p Hello --neuron L2N0
-refuses 1 'neuron 84 does not exist: layer 1 has 84' steer "$gpt2" -p Hello --neuron L1N84
-refuses 1 'layer 0 has experts' steer "$data/qwen3moe.gguf" -z tests/data/study/letters.gguf -p Hello --neuron L0N0
-refuses 1 '--layers: layer 2 ' steer "$gpt2" -p Hello --token a --layers 1-2
-refuses 1 '--positions: position 5 ' steer "$gpt2" -p Hello --token a --positions 3,5
-refuses 1 'length 0' steer "$gpt2" -p Hello --plus ab --minus ab
-refuses 1 "'xyz' is 3 tokens" steer "$gpt2" -p Hello --token xyz
-refuses 1 "'xyz' is 3 tokens" steer "$gpt2" -p Hello --token a --answer xyz
-refuses 1 'two tokens' steer "$gpt2" -p H --token a
-refuses 1 '-n 188.*187' steer "$gpt2" -p Hello --token a -n 188
-refuses 2 '--strengths goes with --sweep' steer "$gpt2" -p Hello --token a --strengths 1
-refuses 2 '--sweep tries many' steer "$gpt2" -p Hello --token a --sweep -o "$tmp/x.gguf"
 for list in '' x 1, ,1 1e7 nan 1,,2; do
     refuses 1 "'$list'" steer "$gpt2" -p Hello --token a --sweep --strengths "$list"
 done
-refuses 1 'up to 8' steer "$gpt2" -p Hello --token a --sweep --strengths 1,2,3,4,5,6,7,8,9
-refuses 1 'leave out --project and --positions' steer "$gpt2" -p Hello --token a --project -o "$tmp/x.gguf"
-refuses 1 'leave out --project and --positions' steer "$gpt2" -p Hello --token a --positions last -o "$tmp/x.gguf"
-refuses 1 '--site resid_post, or resid_pre' steer "$gpt2" -p Hello --token a --site mlp_out -o "$tmp/x.gguf"
-refuses 1 'layer 0 has none before it' steer "$gpt2" -p Hello --token a --layers 0-1 -o "$tmp/x.gguf"
-refuses 1 'no direction behind layer 0' steer "$gpt2" -p Hello --token a --layers 1 -o "$tmp/x.gguf"
-refuses 1 'this is a file of the model' steer "$tmp/own.gguf" -p Hello --token a --site resid_post -o "$tmp/own.gguf"
-refuses 1 'this is the vector that is read' steer "$gpt2" -p Hello --direction "$tmp/v.gguf" -o "$tmp/v.gguf"
+: >"$tmp/nothing"
 echo good >"$tmp/plus"
 echo bad >"$tmp/minus"
-for to in plus minus; do
-    refuses 1 'this is the text that is read' steer "$gpt2" -p Hello --site resid_post --plus-file "$tmp/plus" --minus-file "$tmp/minus" -o "$tmp/$to"
-done
-refuses 1 'none/x.npy: cannot write' steer "$gpt2" -p Hello --token a --layers 1 -o "$tmp/none/x.npy"
-refuses 1 'full: .*No space' steer "$gpt2" -p Hello --token a --site resid_post --layers 1 -o "$tmp/full"
+refuses_each steer "$gpt2" -p Hello <<'END'
+1 direction                                          |  | --plus a | --minus a | --plus a --plus-file b --minus c
+1 direction                                          | --plus a --minus b --minus-file c
+1 one direction at a time                            | --token a --neuron L0N1
+1 --average goes with texts                          | --token a --average last
+1 --average takes mean or last, not 'most'           | --plus a --minus b --average most
+1 --site takes .*not 'q'                             | --token a --site q
+1 layer 2 does not exist                             | --neuron L2N0
+1 neuron 84 does not exist: layer 1 has 84           | --neuron L1N84
+1 --layers: layer 2 does                             | --token a --layers 1-2
+1 --positions: position 5 does                       | --token a --positions 3,5
+1 length 0                                           | --plus ab --minus ab
+1 'xyz' is 3 tokens                                  | --token xyz | --token a --answer xyz
+1 -n 188.*187                                        | --token a -n 188
+2 --strengths goes with --sweep                      | --token a --strengths 1
+2 --sweep tries many                                 | --token a --sweep -o "$tmp/x.gguf"
+1 up to 8                                            | --token a --sweep --strengths 1,2,3,4,5,6,7,8,9
+1 leave out --project and --positions                | --token a --project -o "$tmp/x.gguf"
+1 leave out --project and --positions                | --token a --positions last -o "$tmp/x.gguf"
+1 --site resid_post, or resid_pre                    | --token a --site mlp_out -o "$tmp/x.gguf"
+1 layer 0 has none before it                         | --token a --layers 0-1 -o "$tmp/x.gguf"
+1 no direction behind layer 0                        | --token a --layers 1 -o "$tmp/x.gguf"
+1 this is the vector that is read                    | --direction "$tmp/v.gguf" -o "$tmp/v.gguf"
+1 this is the text that is read | --site resid_post --plus-file "$tmp/plus" --minus-file "$tmp/minus" -o "$tmp/plus"
+1 this is the text that is read | --site resid_post --plus-file "$tmp/plus" --minus-file "$tmp/minus" -o "$tmp/minus"
+1 none/x.npy: cannot write                           | --token a --layers 1 -o "$tmp/none/x.npy"
+1 full: .*No space                                   | --token a --site resid_post --layers 1 -o "$tmp/full"
+1 none: cannot open                                  | --plus-file "$tmp/none" --minus b | --direction "$tmp/none"
+1 nothing: the file is empty                         | --direction "$tmp/nothing"
+1 not a regular file                                 | --direction /dev/zero
+1 gpt2-f32.gguf: 'token_embd.weight' is no direction | --direction "$gpt2"
+1 v.gguf has no direction for layer 0                | --direction "$tmp/v.gguf" --layers 0
+END
+refuses_each steer <<'END'
+1 no resid_mid | "$data/phi2.gguf" -z tests/data/study/letters.gguf -p Hello --token a --site resid_mid
+1 layer 0 has experts                       | "$data/qwen3moe.gguf" -z tests/data/study/letters.gguf -p Hello --neuron L0N0
+1 two tokens                                | "$gpt2" -p H --token a
+1 this is a file of the model               | "$tmp/own.gguf" -p Hello --token a --site resid_post -o "$tmp/own.gguf"
+1 direction.1 is not a vector of 72 numbers | "$llama" -p Hello --direction "$tmp/v.gguf"
+1 have 40 numbers, and .* has 72            | "$llama" -p Hello --direction "$tmp/v.npy"
+END
+refuses 1 'towers: holds no text\|nothing: holds no text' steer "$gpt2" -p Hello --plus-file "$tmp/nothing" --minus b
 has test ! -e "$tmp/x.gguf"
 has [ "$before" = "$(cksum "$tmp/v.gguf")" ]
 if python3 -c 'import numpy' 2>/dev/null; then
@@ -606,41 +610,30 @@ if python3 -c 'import numpy' 2>/dev/null; then
     python3 -c 'import sys, numpy; numpy.save(sys.argv[1], numpy.array([numpy.inf] * 40, "f4"))' "$tmp/huge.npy"
     refuses 1 'huge.npy: a number of its vectors is not finite' steer "$gpt2" -p Hello --direction "$tmp/huge.npy"
 fi
-# Files that are no directions, or another model's.
-: >"$tmp/nothing"
-refuses 1 'towers: holds no text\|nothing: holds no text' steer "$gpt2" -p Hello --plus-file "$tmp/nothing" --minus b
-refuses 1 'none: cannot open' steer "$gpt2" -p Hello --plus-file "$tmp/none" --minus b
-refuses 1 'none: cannot open' steer "$gpt2" -p Hello --direction "$tmp/none"
-refuses 1 'nothing: ' steer "$gpt2" -p Hello --direction "$tmp/nothing"
-refuses 1 'not a regular file' steer "$gpt2" -p Hello --direction /dev/zero
-refuses 1 "gpt2-f32.gguf: 'token_embd.weight' is no direction" steer "$gpt2" -p Hello --direction "$gpt2"
-refuses 1 'direction.1 is not a vector of 72 numbers' steer "$llama" -p Hello --direction "$tmp/v.gguf"
-refuses 1 'have 40 numbers, and .* has 72' steer "$llama" -p Hello --direction "$tmp/v.npy"
-refuses 1 'v.gguf has no direction for layer 0' steer "$gpt2" -p Hello --direction "$tmp/v.gguf" --layers 0
 
 # The page that view writes, and the figure. What is in them: test_view.c, and here who can read them.
-refuses 1 '-o page.html' view "$gpt2" -p Hello
-refuses 1 '-o figure.svg' view "$gpt2" -p Hello --svg L0H1
 refuses 1 'this is a file of the model' view "$tmp/own.gguf" -p Hello -o "$tmp/own.gguf"
 refuses 1 'this is the text that is read' view "$gpt2" -f "$tmp/prompt" -o "$tmp/prompt"
-refuses 1 'this is a file of the vocabulary' view "$gpt2" -p Hello -z "$tmp/own.gguf" -o "$tmp/own.gguf"
-has cmp -s "$gpt2" "$tmp/own.gguf"
-refuses 1 'none/x.html: cannot write' view "$gpt2" -p Hello -o "$tmp/none/x.html"
-refuses 1 "$tmp: " view "$gpt2" -p Hello -o "$tmp"
-refuses 1 'full: .*No space' view "$gpt2" -p Hello -o "$tmp/full"
-has [ -h "$tmp/full" ]
-refuses 1 'leave out --svg' view "$gpt2" -p Hello --svg L0H1 --json
-refuses 1 '--ablate.*two' view "$gpt2" -p H -o "$tmp/x.html" --ablate L0
-refuses_each 1 view "$gpt2" -p Hello -o "$tmp/x.html" <<'END'
-leave out -o       | --json
--n 188.*187        | -n 188
-layer 2 does       | --layers 2
-query 5.*5         | --query 5
---ablate: head 2 d | --ablate L1H2
---ablate: 'L0H'    | --ablate L0H
-no L2H0            | --svg L2H0
-leave out --ablate | --svg L0H0 --top 3
+refuses_each view "$gpt2" -p Hello <<'END'
+1 -o page.html                     |
+1 -o figure.svg                    | --svg L0H1
+1 this is a file of the vocabulary | -z "$tmp/own.gguf" -o "$tmp/own.gguf"
+1 none/x.html: cannot write        | -o "$tmp/none/x.html"
+1 full: .*No space                 | -o "$tmp/full"
+1 leave out --svg                  | --svg L0H1 --json
+1 leave out -o                     | -o "$tmp/x.html" --json
+1 -n 188.*187                      | -o "$tmp/x.html" -n 188
+1 layer 2 does                     | -o "$tmp/x.html" --layers 2
+1 query 5.*5                       | -o "$tmp/x.html" --query 5
+1 --ablate: head 2 d               | -o "$tmp/x.html" --ablate L1H2
+1 --ablate: 'L0H'                  | -o "$tmp/x.html" --ablate L0H
+1 no L2H0                          | -o "$tmp/x.html" --svg L2H0
+1 leave out --ablate               | -o "$tmp/x.html" --svg L0H0 --top 3
 END
+has cmp -s "$gpt2" "$tmp/own.gguf"
+refuses 1 "$tmp: " view "$gpt2" -p Hello -o "$tmp"
+has [ -h "$tmp/full" ]
+refuses 1 '--ablate.*two' view "$gpt2" -p H -o "$tmp/x.html" --ablate L0
 for head in '' L0 L0H L0H0,L1H1 h0; do refuses 1 "'$head'" view "$gpt2" -p Hello -o "$tmp/x.html" --svg "$head"; done
 has test ! -e "$tmp/x.html"
 try view "$gpt2" -p "it's" --json # the command as a shell reads it, and as JSON has that
@@ -672,11 +665,13 @@ done
 
 # Files that worked examples come from, named shapes.
 printf '{"x": [[1, 2], [3' >"$tmp/cut.json"
-refuses 1 'cut.json: ' case "$tmp/cut.json"
-refuses 1 'none.json: ' case "$tmp/none.json"
-refuses 2 'no file' case
-refuses 1 'gpt5' shape --preset gpt5
-refuses 2 'no model' shape
+refuses_each <<'END'
+1 cut.json: line 1       | case "$tmp/cut.json"
+1 none.json: cannot open | case "$tmp/none.json"
+2 no file                | case
+1 gpt5                   | shape --preset gpt5
+2 no model               | shape
+END
 try shape --preset gpt3-175b
 for number in 617,558,016 14,495,514,624 57,982,058,496 175,181,291,520; do has out_has "$number"; done
 
