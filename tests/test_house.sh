@@ -37,7 +37,7 @@ BEGIN {
         for (k = split(rows[i], names, " "); k > 0; k--) floor[names[k]] = i
 }
 !(room($1) in floor) { print "  " $1 " is in no room of floors"; next }'
-uphill='room($1) != room($2) && floor[room($1)] <= floor[room($2)] { print "  " $0 }'
+arrows='room($1) != room($2) && floor[room($1)] <= floor[room($2)] { print "  " $0 }'
 
 # "FILE CALLED SYMBOL" a line, for files whose object asks another for a symbol; files stand for their objects.
 calls() {
@@ -55,7 +55,8 @@ calls() {
         }' | sort
 }
 
-check "an include goes uphill" "$(echo "$includes" | awk "$floors $uphill")"
+uphill=$(echo "$includes" | awk "$floors $arrows")
+check "an include goes uphill" "$uphill"
 check "an include is of no file here" "$(echo "$includes" |
     while read -r file name; do [ -f "$name" ] || echo "  $file $name"; done)"
 check "includes go in a circle" "$(echo "$includes" | grep '\.h .*\.h$' | tsort 2>&1 >/dev/null)"
@@ -65,14 +66,38 @@ build=${build:-build}
 if command -v nm >/dev/null && [ -e "$build/model.o" ]; then
     called=$(calls)
     check "objects whose calls are seen" "$([ "$(echo "$called" | wc -l)" -gt 1000 ] || echo "  too few")"
-    check "a call goes uphill" "$(echo "$called" | awk "$floors $uphill")"
+    up=$(echo "$called" | awk "$floors $arrows")
+    check "a call goes uphill" "$up"
+    between=$(echo "$called" | awk "$floors"' room($1) != room($2) { print room($1), room($2) }' |
+        sort -u | tsort 2>&1 >/dev/null)
+    check "calls between rooms go in a circle" "$between"
     # The evaluator of templates is one: what it evaluates has filters, whose arguments it evaluates.
-    check "calls between files go in a circle" "$(echo "$called" |
-        sed -E 's,jinja/(eval|filters|functions|json|strings|template)\.c,jinja/evaluator.c,g' |
-        awk '$1 != $2 { print $1, $2 }' | sort -u | tsort 2>&1 >/dev/null)"
+    within=$(echo "$called" | sed -E 's,jinja/(eval|filters|functions|json|strings|template)\.c,jinja/evaluator.c,g' |
+        awk "$floors"' $1 != $2 && room($1) == room($2) { print $1, $2 }' | sort -u | tsort 2>&1 >/dev/null)
+    check "calls within a room go in a circle" "$within"
+    circles() { echo "$1" | grep -c 'contains a loop'; }
+    echo "$(circles "$between") circles between rooms, $(circles "$within") within but the recursive core of jinja/," \
+        "$(printf '%s\n%s\n' "$uphill" "$up" | grep -c .) arrows upward"
 else
-    skipped=$((skipped + 3))
+    skipped=$((skipped + 4))
 fi
+
+# differ FILE: the lines that stdin and the file, both sorted, do not share.
+differ() { diff "$1" - | sed -n 's/^[<>]/ /p'; }
+lists=$(mktemp -d) || exit 1
+# The Makefile names the rooms, and scripts/checks/mutate.py reads them there; wasm/ has objects of its own.
+{ echo wasm && sed -n 's/^[A-Z]*_ROOMS = //p' Makefile | tr ' ' '\n'; } | sort >"$lists/rooms"
+check "rooms of the Makefile, or of floors, alone" "$(awk "$floors"' END { for (name in floor) print name }' </dev/null |
+    while read -r name; do [ ! -d "$name" ] || echo "$name"; done | sort | differ "$lists/rooms")"
+check "rooms without C files, or folders with some that are no rooms" "$(
+    echo "$sources" | sed -n 's|/.*\.c$||p' | sort -u | differ "$lists/rooms")"
+# The list of the module has more files than these; of views only those.
+sed -n 's/^ *\(ASKED\|SERVED\|OWN\)(\([a-z]*\)).*/\2/p' views/view.h >"$lists/views"
+sed -n 's/^ *ASKED(\([a-z]*\)).*/\1/p' views/view.h | sort >"$lists/asked"
+check "views of which a page may ask, or the module has, alone" "$(sed -n '/^ASKED = /,/[^\\]$/p' wasm/build.mk | tr '()' '\n' |
+    sed -nE 's/^addprefix (views|page)\/,//p' | tr ' ' '\n' | grep -Fx -f "$lists/views" | sort | differ "$lists/asked")"
+rm -r "$lists"
+
 check "C files in the root that are not the engine's" "$(ls ./*.[ch] |
     grep -vE '^\./(run|study|quantize|attn(_weights|_gradient|_generate|_inner)?|generate|guess|model|session|backward|binding|family|config|attention|mlp|tokenizer|vocabulary|sampler|sampling|probe|open|conversation|snapshot)\.[ch]$')"
 check "the library prints or exits" "$(echo "$sources" |

@@ -36,9 +36,8 @@ import time
 
 PROGRAMS = ("run", "study", "quantize")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SOURCES = ["*.c", *(room + "/*.c" for room in ("base", "unicode", "regex", "jinja", "vocab", "checkpoint", "hub", "layers",
-                                            "gradients", "measures", "batch", "cli", "views", "page")),
-           "kernels/*.[ch]", "packing/*.[ch]"]
+ROOMS = [room for line in re.findall(r"^\w+_ROOMS = (.*)", (ROOT / "Makefile").read_text(), re.M) for room in line.split()]
+SOURCES = ["*.c", *(room + ("/*.[ch]" if room in ("kernels", "packing") else "/*.c") for room in ROOMS)]  # code in headers
 NEEDS = [("avx512", "avx512f"), ("amx", "amx_int8"), ("bf16", "avx512_bf16"), ("avxvnni", "avx_vnni"), ("neon", "asimd"),
          ("arm64", "asimd"), ("avx2", "avx2"), ("x86", "avx2")]  # part of a name of kernels/, flag of /proc/cpuinfo
 # These do not look at what the programs compute, but at names, installing, training, scripts; or they take minutes.
