@@ -133,6 +133,11 @@ check "headers that do not compile alone" "$(echo "$sources" | grep '\.h$' | whi
         echo "  $header"
 done)"
 
+# Of two headers with one guard, a file that includes both would see the first alone.
+check "headers that share an include guard" "$(find . -name '*.h' -not -path './build/*' | sort |
+    xargs awk 'FNR == 1 { seen = 0 } /^#ifndef / && !seen { seen = 1; files[$2] = files[$2] "  " FILENAME; n[$2]++ }
+        END { for (guard in n) if (n[guard] > 1) print "  " guard files[guard] }')"
+
 # README's commands name what is in the repository, what they make, or what a comment among them says where to get.
 check "README's commands name files that nobody has" "$(awk '
     /^```/ { on = /^```sh$/; next }
