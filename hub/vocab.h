@@ -3,8 +3,8 @@
  * transformers' converters make one; of SentencePiece's tokenizer.model the keys that GGUF files have, as llama.cpp's makes
  * them. Other files of the folder say which tokens were added, and which of all steer the model. For this folder only.
  */
-#ifndef ATTN_FOLDER_VOCAB_H
-#define ATTN_FOLDER_VOCAB_H
+#ifndef ATTN_HUB_VOCAB_H
+#define ATTN_HUB_VOCAB_H
 
 #include "folder.h"
 #include "sentencepiece.h"

@@ -28,8 +28,8 @@
  *   ints_begin(bytes, start): what sums begin with
  *   ints_end(bytes, dots, start): start + the sum of dots, as floats
  */
-#ifndef ATTN_LANES_H
-#define ATTN_LANES_H
+#ifndef ATTN_KERNELS_LANES_H
+#define ATTN_KERNELS_LANES_H
 
 #include "compiler.h"
 

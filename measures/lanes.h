@@ -6,8 +6,8 @@
  *
  * Where a layer keeps a state, or the cache is not F32, lanes go one by one, whole, by the session's own attention.
  */
-#ifndef ATTN_LANES_H
-#define ATTN_LANES_H
+#ifndef ATTN_MEASURES_LANES_H
+#define ATTN_MEASURES_LANES_H
 
 #include "measures/subject.h"
 
