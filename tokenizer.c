@@ -6,9 +6,9 @@
 
 #include "base/utf8.h"
 #include "open.h"
+#include "vocab/control_tokens.h"
 #include "vocab/merge.h"
 #include "vocab/pieces.h"
-#include "vocab/steering.h"
 #include "vocab/vocab.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool encode_all(const Tokenizer *tokenizer, String text, const char *mark
                        Tokens *tokens, Error *error) {
     const Vocab *vocab = &tokenizer->vocab;
     size_t n_before = tokens->n;
-    unsigned char *steers = marks ? steering_tokens(vocab, text.data, text.n, marks) : NULL;
+    unsigned char *steers = marks ? control_tokens(vocab, text.data, text.n, marks) : NULL;
     const Uncut uncut = {text, flags & ENCODE_SPECIAL, marks, steers};
     Merger merger = {vocab, steers, tokens, error};
     bool ok = merger_begin(&merger, text.n) && (steers || !marks);

@@ -1,4 +1,4 @@
-#include "vocab/steering.h"
+#include "vocab/control_tokens.h"
 
 #include "base/utf8.h"
 #include "vocab/pipeline.h"
@@ -39,7 +39,7 @@ static void find_written(const Prefixes *texts, const AddedToken *added, const c
     }
 }
 
-unsigned char *steering_tokens(const Vocab *vocab, const char *text, size_t n, const char *marks) {
+unsigned char *control_tokens(const Vocab *vocab, const char *text, size_t n, const char *marks) {
     const Pipeline *pipeline = vocab->pipeline;
     unsigned char *steers = calloc(vocab->n / 8 + 1, 1);
     if (!steers) return NULL;
