@@ -6,29 +6,31 @@
 #include <stdlib.h>
 
 /* A way there and back. */
-typedef struct Way {
+typedef struct GradientRun {
     AttnSession *session;
     const AttnTerm *terms;
     size_t n_terms;
     const AttnGradientProbe *probe;
     double value;
-} Way;
+} GradientRun;
 
 static bool wants_kept(void *user, ProbeSite site, size_t layer, size_t head) {
-    const Way *way = user;
+    const GradientRun *run = user;
     (void)head;
-    return (way->probe || site == PROBE_RESID_POST) && kept_wants(&way->session->kept, site, layer);
+    return (run->probe || site == PROBE_RESID_POST) && kept_wants(&run->session->kept, site, layer);
 }
 
-static void keep(void *user, const Activation *seen) { kept_visit(&((Way *)user)->session->kept, seen); }
+static void keep(void *user, const Activation *seen) {
+    kept_visit(&((GradientRun *)user)->session->kept, seen);
+}
 
 static bool wants_gradient(void *user, ProbeSite site, size_t layer, size_t head) {
-    const AttnGradientProbe *probe = ((Way *)user)->probe;
+    const AttnGradientProbe *probe = ((GradientRun *)user)->probe;
     return site < PROBE_N_SITES && (!probe->wants || probe->wants(probe->user, (AttnSite)site, layer, head));
 }
 
 static void visit_gradient(void *user, const Activation *seen, float *gradient) {
-    const AttnGradientProbe *probe = ((Way *)user)->probe;
+    const AttnGradientProbe *probe = ((GradientRun *)user)->probe;
     const AttnActivation activation = activation_of(seen);
     probe->visit(probe->user, &activation, gradient);
 }
@@ -36,34 +38,34 @@ static void visit_gradient(void *user, const Activation *seen, float *gradient) 
 /*
  * A row of logits becomes the gradient of its terms: Σ weight·(one at the token), less, for those of ln p, Σ weight·softmax.
  */
-static void differentiate(Way *way, size_t position, float *logits, size_t n_vocab) {
+static void differentiate(GradientRun *run, size_t position, float *logits, size_t n_vocab) {
     double logprobs = 0, max = -INFINITY, sum = 0; /* logprobs: the weight of all terms of ln p */
-    for (size_t i = 0; i < way->n_terms; i++)
-        if (way->terms[i].position == position && way->terms[i].logprob) logprobs += way->terms[i].weight;
+    for (size_t i = 0; i < run->n_terms; i++)
+        if (run->terms[i].position == position && run->terms[i].logprob) logprobs += run->terms[i].weight;
     for (size_t i = 0; i < n_vocab; i++) max = fmax(max, (double)logits[i]);
     for (size_t i = 0; i < n_vocab; i++) sum += exp((double)logits[i] - max);
-    for (size_t i = 0; i < way->n_terms; i++) {
-        const AttnTerm *term = &way->terms[i];
+    for (size_t i = 0; i < run->n_terms; i++) {
+        const AttnTerm *term = &run->terms[i];
         if (term->position != position) continue;
-        way->value += term->weight * ((double)logits[term->token] - (term->logprob ? max + log(sum) : 0));
+        run->value += term->weight * ((double)logits[term->token] - (term->logprob ? max + log(sum) : 0));
     }
     for (size_t i = 0; i < n_vocab; i++) logits[i] = (float)(-logprobs * exp((double)logits[i] - max) / sum);
-    for (size_t i = 0; i < way->n_terms; i++)
-        if (way->terms[i].position == position) logits[way->terms[i].token] += (float)way->terms[i].weight;
+    for (size_t i = 0; i < run->n_terms; i++)
+        if (run->terms[i].position == position) logits[run->terms[i].token] += (float)run->terms[i].weight;
 }
 
 static bool logits_gradient(void *user, size_t position, size_t n, float *logits, Error *error) {
-    Way *way = user;
-    const size_t n_vocab = model_config(way->session->model->model)->n_vocab;
-    for (size_t i = 0; i < n; i++) differentiate(way, position + i, logits + i * n_vocab, n_vocab);
-    return isfinite(way->value) || error_set(error, "the metric is not finite (see attn_feed)");
+    GradientRun *run = user;
+    const size_t n_vocab = model_config(run->session->model->model)->n_vocab;
+    for (size_t i = 0; i < n; i++) differentiate(run, position + i, logits + i * n_vocab, n_vocab);
+    return isfinite(run->value) || error_set(error, "the metric is not finite (see attn_feed)");
 }
 
-static bool check_terms(const Way *way, size_t n, Error *error) {
-    const size_t n_vocab = model_config(way->session->model->model)->n_vocab;
-    if (way->n_terms == 0) return error_set(error, "the metric has no terms");
-    for (size_t i = 0; i < way->n_terms; i++) {
-        const AttnTerm *term = &way->terms[i];
+static bool check_terms(const GradientRun *run, size_t n, Error *error) {
+    const size_t n_vocab = model_config(run->session->model->model)->n_vocab;
+    if (run->n_terms == 0) return error_set(error, "the metric has no terms");
+    for (size_t i = 0; i < run->n_terms; i++) {
+        const AttnTerm *term = &run->terms[i];
         if (term->position >= n)
             return error_set(error, "term %zu is of position %zu, but there are %zu tokens", i + 1,
                              term->position, n);
@@ -74,8 +76,8 @@ static bool check_terms(const Way *way, size_t n, Error *error) {
     return true;
 }
 
-static bool go_there(Way *way, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
-    const Probe keeper = {way, wants_kept, keep};
+static bool go_there(GradientRun *run, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
+    const Probe keeper = {run, wants_kept, keep};
     session_rewind(session->session, 0);
     session_watch(session->session, &keeper);
     bool ok = session_feed(session->session, tokens, n, NULL, 0, error);
@@ -83,9 +85,9 @@ static bool go_there(Way *way, AttnSession *session, const int32_t *tokens, size
     return ok;
 }
 
-static bool go_back(Way *way, size_t n, Error *error) {
-    const AttnSession *session = way->session;
-    const GradientProbe probe = {way, wants_gradient, visit_gradient};
+static bool go_back(GradientRun *run, size_t n, Error *error) {
+    const AttnSession *session = run->session;
+    const GradientProbe probe = {run, wants_gradient, visit_gradient};
     Backward task = {.model = session->model->model,
                      .compute = {.kernels = session->kernels, .threads = session->threads},
                      .n = n,
@@ -93,13 +95,13 @@ static bool go_back(Way *way, size_t n, Error *error) {
                      .kept = &session->kept,
                      .first_logits = n,
                      .logits_gradient = logits_gradient,
-                     .user = way,
-                     .probe = way->probe ? &probe : NULL,
-                     .lowest = way->probe ? 0 : model_config(session->model->model)->n_layer,
+                     .user = run,
+                     .probe = run->probe ? &probe : NULL,
+                     .lowest = run->probe ? 0 : model_config(session->model->model)->n_layer,
                      .stop = session->options.stop,
                      .stop_user = session->options.stop_user};
-    for (size_t i = 0; i < way->n_terms; i++)
-        if (way->terms[i].position < task.first_logits) task.first_logits = way->terms[i].position;
+    for (size_t i = 0; i < run->n_terms; i++)
+        if (run->terms[i].position < task.first_logits) task.first_logits = run->terms[i].position;
     return backward_run(&task, error);
 }
 
@@ -111,11 +113,12 @@ static bool make_room(AttnSession *session, size_t n, Error *error) {
     return ok;
 }
 
-static bool there_and_back(Way *way, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
+static bool there_and_back(GradientRun *run, AttnSession *session, const int32_t *tokens, size_t n,
+                           Error *error) {
     const size_t n_ctx = session_n_ctx(session->session);
     if (n > n_ctx) return error_set(error, "%zu tokens are more than the context of %zu holds", n, n_ctx);
-    if (!check_terms(way, n, error)) return false;
-    return make_room(session, n, error) && go_there(way, session, tokens, n, error) && go_back(way, n, error);
+    if (!check_terms(run, n, error)) return false;
+    return make_room(session, n, error) && go_there(run, session, tokens, n, error) && go_back(run, n, error);
 }
 
 bool attn_gradient(AttnSession *session, const int32_t *tokens, size_t n, const AttnTerm *terms,
@@ -123,8 +126,8 @@ bool attn_gradient(AttnSession *session, const int32_t *tokens, size_t n, const 
     Error inner;
     if (!session) return false;
     if (n == 0) return refuse(error, "no tokens are given to feed");
-    Way way = {.session = session, .terms = terms, .n_terms = n_terms, .probe = probe};
-    if (!there_and_back(&way, session, tokens, n, &inner)) return tell(error, &inner);
-    if (value) *value = way.value;
+    GradientRun run = {.session = session, .terms = terms, .n_terms = n_terms, .probe = probe};
+    if (!there_and_back(&run, session, tokens, n, &inner)) return tell(error, &inner);
+    if (value) *value = run.value;
     return true;
 }

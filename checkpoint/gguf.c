@@ -297,15 +297,15 @@ static bool skip_header(Cursor *cursor) {
 }
 
 /* The contents of one file; the arrays are malloc'ed. */
-typedef struct Header {
+typedef struct GgufHeader {
     uint32_t version;
     Entry *entries;
     Tensor *tensors;
     size_t n_entries, n_tensors;
-} Header;
+} GgufHeader;
 
 /* Fills in entries and tensors from the n bytes of a header that lie in memory of our own. */
-static bool read_copy(Header *header, const MappedFile *file, const unsigned char *bytes, size_t n,
+static bool read_copy(GgufHeader *header, const MappedFile *file, const unsigned char *bytes, size_t n,
                       Error *error) {
     Cursor cursor = {file, bytes, bytes + n, error};
     Counts counts;
@@ -331,7 +331,7 @@ static bool read_copy(Header *header, const MappedFile *file, const unsigned cha
 }
 
 /* A header is looked at twice: where it lies, for its length alone, then in the copy. */
-static bool read_file(Header *header, Checkpoint *checkpoint, const MappedFile *file, Error *error) {
+static bool read_file(GgufHeader *header, Checkpoint *checkpoint, const MappedFile *file, Error *error) {
     Cursor cursor = {file, file->bytes, file->bytes + file->n_bytes, error};
     if (!skip_header(&cursor)) return false;
     size_t n = (size_t)(cursor.at - file->bytes);
@@ -342,7 +342,7 @@ static bool read_file(Header *header, Checkpoint *checkpoint, const MappedFile *
 }
 
 /* An integer among a file's entries, or 0. */
-static uint64_t number_of(const Header *header, const char *key) {
+static uint64_t number_of(const GgufHeader *header, const char *key) {
     uint64_t value = 0;
     for (size_t i = 0; i < header->n_entries; i++)
         if (string_equals(header->entries[i].key, key)) format_unsigned(&header->entries[i], &value);
@@ -362,7 +362,7 @@ static bool read_part(Checkpoint *checkpoint, char *path, uint64_t number, uint6
     const MappedFile *file = checkpoint_map(checkpoint, path, error);
     if (!file) return false;
     if (!recognise(file->bytes, file->n_bytes)) return refuse_foreign(file, error);
-    Header header = {0};
+    GgufHeader header = {0};
     bool ok = read_file(&header, checkpoint, file, error);
     if (ok && (number_of(&header, "split.no") + 1 != number || number_of(&header, "split.count") != n))
         ok = error_set(error, "%s: is no part number %" PRIu64 " of %" PRIu64 ", as its name says", path,
@@ -380,7 +380,7 @@ static bool read_part(Checkpoint *checkpoint, char *path, uint64_t number, uint6
 }
 
 /* The parts behind the first, if there are any. */
-static bool read_parts(Checkpoint *checkpoint, const Header *first, Error *error) {
+static bool read_parts(Checkpoint *checkpoint, const GgufHeader *first, Error *error) {
     uint64_t n = number_of(first, "split.count"), number = number_of(first, "split.no") + 1;
     if (n < 2) return true;
     if (checkpoint->given)
@@ -416,7 +416,7 @@ static bool read_parts(Checkpoint *checkpoint, const Header *first, Error *error
 }
 
 static bool read(Checkpoint *checkpoint, Error *error) {
-    Header header = {0};
+    GgufHeader header = {0};
     bool ok = read_file(&header, checkpoint, checkpoint->files, error);
     checkpoint->format = header.version == 2 ? "GGUF v2" : "GGUF v3";
     checkpoint->entries = header.entries, checkpoint->n_entries = header.n_entries;

@@ -22,14 +22,14 @@ enum {
     MAX_LAYERS = 4096,
 };
 
-typedef struct Header {
+typedef struct Llama2cHeader {
     int32_t dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len;
-} Header;
+} Llama2cHeader;
 
 static bool is_plausible(int32_t number) { return number > 0 && number <= MAX_NUMBER; }
 
 /* Copies the header. Numbers of the right order make a model of it, so that a wrong one among them is named below. */
-static bool read_header(Header *header, const unsigned char *bytes, size_t n) {
+static bool read_header(Llama2cHeader *header, const unsigned char *bytes, size_t n) {
     if (n < HEADER_BYTES) return false;
     memcpy(header, bytes, sizeof *header);
     atomic_signal_fence(memory_order_acquire); /* what is checked below is the copy, whatever the compiler */
@@ -41,24 +41,24 @@ static bool read_header(Header *header, const unsigned char *bytes, size_t n) {
 }
 
 static bool recognise(const unsigned char *bytes, size_t n) {
-    Header header;
+    Llama2cHeader header;
     return read_header(&header, bytes, n);
 }
 
 /* A kind of weights: one tensor, or one for each layer, all layers together. */
-typedef struct Kind {
+typedef struct Llama2cKind {
     const char *name;    /* NULL: skipped (the RoPE tables, which attn computes) */
     uint64_t rows, cols; /* rows 0: a vector */
     bool in_layers;
-} Kind;
+} Llama2cKind;
 
 /* The kinds in the file's order; returns how many. */
-static size_t list_kinds(const Header *header, Kind kinds[static 16]) {
+static size_t list_kinds(const Llama2cHeader *header, Llama2cKind kinds[static 16]) {
     uint64_t d = (uint64_t)header->dim, d_ff = (uint64_t)header->hidden_dim,
              n_head = (uint64_t)header->n_heads;
     uint64_t d_head = d / n_head, d_kv = d_head * (uint64_t)header->n_kv_heads;
     uint64_t n_vocab = (uint64_t)(header->vocab_size < 0 ? -header->vocab_size : header->vocab_size);
-    const Kind all[] = {
+    const Llama2cKind all[] = {
         {"token_embd.weight", n_vocab, d, false},
         {"attn_norm.weight", 0, d, true},
         {"attn_q.weight", d, d, true},
@@ -78,7 +78,7 @@ static size_t list_kinds(const Header *header, Kind kinds[static 16]) {
     return n;
 }
 
-static bool check_header(const Checkpoint *checkpoint, const Header *header, Error *error) {
+static bool check_header(const Checkpoint *checkpoint, const Llama2cHeader *header, Error *error) {
     const char *path = checkpoint->path;
     if (header->n_heads == 0 || header->n_kv_heads == 0)
         return error_set(error,
@@ -104,12 +104,12 @@ static bool check_header(const Checkpoint *checkpoint, const Header *header, Err
 }
 
 /* Rows and columns are at most 2^24 (d_kv ≤ dim), layers 2^12: the bytes of a kind in all layers cannot overflow. */
-static uint64_t kind_bytes(const Kind *kind) {
+static uint64_t kind_bytes(const Llama2cKind *kind) {
     return (kind->rows ? kind->rows : 1) * kind->cols * sizeof(float);
 }
 
-static bool check_size(const Checkpoint *checkpoint, const Header *header, const Kind *kinds, size_t n_kinds,
-                       Error *error) {
+static bool check_size(const Checkpoint *checkpoint, const Llama2cHeader *header, const Llama2cKind *kinds,
+                       size_t n_kinds, Error *error) {
     uint64_t total = HEADER_BYTES;
     bool fits = true;
     for (size_t i = 0; i < n_kinds; i++)
@@ -126,7 +126,7 @@ static bool check_size(const Checkpoint *checkpoint, const Header *header, const
     return true;
 }
 
-static void add_metadata(Builder *builder, const Header *header) {
+static void add_metadata(Builder *builder, const Llama2cHeader *header) {
     builder_string(builder, "general.architecture", (String){"llama", 5});
     builder_u32(builder, ".embedding_length", (uint64_t)header->dim);
     builder_u32(builder, ".feed_forward_length", (uint64_t)header->hidden_dim);
@@ -137,7 +137,7 @@ static void add_metadata(Builder *builder, const Header *header) {
     builder_f32(builder, ".attention.layer_norm_rms_epsilon", 1e-5); /* fixed in llama2.c's code */
 }
 
-static void add_tensor(Builder *builder, const Kind *kind, unsigned layer, const unsigned char *data) {
+static void add_tensor(Builder *builder, const Llama2cKind *kind, unsigned layer, const unsigned char *data) {
     char prefix[24] = "";
     if (kind->in_layers) snprintf(prefix, sizeof prefix, "blk.%u.", layer);
     Tensor tensor = {.dtype = DTYPE_F32,
@@ -149,8 +149,8 @@ static void add_tensor(Builder *builder, const Kind *kind, unsigned layer, const
 }
 
 static bool read(Checkpoint *checkpoint, Error *error) {
-    Header header;
-    Kind kinds[16];
+    Llama2cHeader header;
+    Llama2cKind kinds[16];
     if (!read_header(&header, checkpoint->files->bytes, checkpoint->files->n_bytes))
         return refuse_changed(checkpoint->files, error);
     if (!check_header(checkpoint, &header, error)) return false;

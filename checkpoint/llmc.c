@@ -25,12 +25,12 @@ enum {
     MAX_TOKEN = 255, /* bytes of a token */
 };
 
-typedef struct Header {
+typedef struct LlmcHeader {
     int32_t magic, version, n_ctx, n_vocab, n_layer, n_head, d_model, n_rows;
-} Header;
+} LlmcHeader;
 
 /* The head of the header, of either file. */
-static bool read_header(Header *header, const unsigned char *bytes, size_t n, int32_t magic) {
+static bool read_header(LlmcHeader *header, const unsigned char *bytes, size_t n, int32_t magic) {
     if (n < N_HEADER * sizeof(int32_t)) return false;
     memcpy(header, bytes, sizeof *header);
     atomic_signal_fence(memory_order_acquire); /* what is checked below is the copy */
@@ -38,25 +38,25 @@ static bool read_header(Header *header, const unsigned char *bytes, size_t n, in
 }
 
 static bool recognise(const unsigned char *bytes, size_t n) {
-    Header header;
+    LlmcHeader header;
     return read_header(&header, bytes, n, MODEL_MAGIC);
 }
 
 static bool is_plausible(int32_t number) { return number > 0 && number <= MAX_NUMBER; }
 
 /* A kind of weights, in the file's order: one tensor, or one for each layer. */
-typedef struct Kind {
+typedef struct LlmcKind {
     const char *name;
     uint64_t rows, cols; /* rows 0: a vector */
     uint64_t padding;    /* rows behind these, which are left out */
     bool in_layers;
-} Kind;
+} LlmcKind;
 
 enum { N_KINDS = 16 };
 
-static void list_kinds(const Header *header, Kind kinds[static N_KINDS]) {
+static void list_kinds(const LlmcHeader *header, LlmcKind kinds[static N_KINDS]) {
     uint64_t d = (uint64_t)header->d_model, n = (uint64_t)header->n_vocab;
-    const Kind all[N_KINDS] = {
+    const LlmcKind all[N_KINDS] = {
         {"token_embd.weight", n, d, (uint64_t)header->n_rows - n, false},
         {"position_embd.weight", (uint64_t)header->n_ctx, d, 0, false},
         {"attn_norm.weight", 0, d, 0, true},
@@ -78,11 +78,11 @@ static void list_kinds(const Header *header, Kind kinds[static N_KINDS]) {
 }
 
 /* Numbers are at most 2^26, layers 2^12: no product of these overflows. */
-static uint64_t kind_weights(const Kind *kind) {
+static uint64_t kind_weights(const LlmcKind *kind) {
     return ((kind->rows ? kind->rows : 1) + kind->padding) * kind->cols;
 }
 
-static bool check_header(const Checkpoint *checkpoint, const Header *header, Error *error) {
+static bool check_header(const Checkpoint *checkpoint, const LlmcHeader *header, Error *error) {
     const char *path = checkpoint->path;
     if (header->version != 3 && header->version != 5)
         return error_set(error,
@@ -100,8 +100,8 @@ static bool check_header(const Checkpoint *checkpoint, const Header *header, Err
     return true;
 }
 
-static bool check_size(const Checkpoint *checkpoint, const Header *header, const Kind *kinds, uint64_t item,
-                       Error *error) {
+static bool check_size(const Checkpoint *checkpoint, const LlmcHeader *header, const LlmcKind *kinds,
+                       uint64_t item, Error *error) {
     uint64_t total = N_HEADER * sizeof(int32_t), n;
     bool fits = true;
     for (size_t i = 0; i < N_KINDS; i++)
@@ -115,7 +115,7 @@ static bool check_size(const Checkpoint *checkpoint, const Header *header, const
                      checkpoint->path, fits ? total : UINT64_MAX, checkpoint->files->n_bytes);
 }
 
-static void add_metadata(Builder *builder, const Header *header) {
+static void add_metadata(Builder *builder, const LlmcHeader *header) {
     builder_string(builder, "general.architecture", (String){"gpt2", 4});
     builder_u32(builder, ".context_length", (uint64_t)header->n_ctx);
     builder_u32(builder, ".embedding_length", (uint64_t)header->d_model);
@@ -126,8 +126,8 @@ static void add_metadata(Builder *builder, const Header *header) {
 }
 
 static bool read(Checkpoint *checkpoint, Error *error) {
-    Header header;
-    Kind kinds[N_KINDS];
+    LlmcHeader header;
+    LlmcKind kinds[N_KINDS];
     if (!read_header(&header, checkpoint->files->bytes, checkpoint->files->n_bytes, MODEL_MAGIC))
         return refuse_changed(checkpoint->files, error);
     if (!check_header(checkpoint, &header, error)) return false;
@@ -158,16 +158,16 @@ static bool read(Checkpoint *checkpoint, Error *error) {
 const Format format_llmc = {recognise, read};
 
 static bool recognise_tokenizer(const unsigned char *bytes, size_t n) {
-    Header header;
+    LlmcHeader header;
     return read_header(&header, bytes, n, TOKENIZER_MAGIC);
 }
 
 /* The tokens' bytes, and their ids by them: an open hash table, whose ids begin at 1 so that 0 is an empty place. */
-typedef struct Tokens {
+typedef struct TokenIndex {
     String *texts; /* [n] */
     uint32_t *places;
     size_t n, mask;
-} Tokens;
+} TokenIndex;
 
 static size_t hash_of(const char *text, size_t n) {
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
@@ -176,7 +176,7 @@ static size_t hash_of(const char *text, size_t n) {
 }
 
 /* The id of these bytes, or SIZE_MAX; where it is, or would be, in *place. */
-static size_t find_token(const Tokens *tokens, const char *text, size_t n, size_t *place) {
+static size_t find_token(const TokenIndex *tokens, const char *text, size_t n, size_t *place) {
     for (*place = hash_of(text, n) & tokens->mask; tokens->places[*place];
          *place = (*place + 1) & tokens->mask) {
         size_t id = tokens->places[*place] - 1;
@@ -189,7 +189,7 @@ static size_t find_token(const Tokens *tokens, const char *text, size_t n, size_
  * The two parts that were merged last to make token `id`: its bytes, merged as long as tokens before it tell how, the
  * earliest of them first (Sennrich et al. 2016, arXiv:1508.07909). The bytes of the first part, or 0 if no two are left.
  */
-static size_t split_token(const Tokens *tokens, size_t id) {
+static size_t split_token(const TokenIndex *tokens, size_t id) {
     unsigned char ends[MAX_TOKEN + 1] = {0}; /* of the parts, which are numbered from 1 */
     size_t pairs[MAX_TOKEN]; /* what parts i + 1 and i + 2 make; SIZE_MAX: nothing before this token */
     String text = tokens->texts[id];
@@ -237,7 +237,7 @@ static void end_string(char *begin, const char *end) {
 }
 
 /* Lists the tokens of a copy of the file; fails where it is cut, or a token occurs twice. */
-static bool list_tokens(Tokens *tokens, const char *at, const char *end, const char *path, Error *error) {
+static bool list_tokens(TokenIndex *tokens, const char *at, const char *end, const char *path, Error *error) {
     for (size_t id = 0; id < tokens->n; id++) {
         size_t n = at < end ? (unsigned char)*at : 0, place;
         if (at >= end || n > (size_t)(end - at - 1))
@@ -256,7 +256,7 @@ static bool list_tokens(Tokens *tokens, const char *at, const char *end, const c
 }
 
 /* Tokens and merges under GGUF's keys; the token `last` ends a text. */
-static void add_vocabulary(Builder *builder, const Tokens *tokens, size_t last, size_t n_text) {
+static void add_vocabulary(Builder *builder, const TokenIndex *tokens, size_t last, size_t n_text) {
     size_t n_merges = 0;
     char *texts = builder_room(builder, 2 * n_text + tokens->n * sizeof(uint64_t) + STRING_PADDING),
          *out = texts,
@@ -291,7 +291,7 @@ static void add_vocabulary(Builder *builder, const Tokens *tokens, size_t last, 
 }
 
 static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
-    Header header;
+    LlmcHeader header;
     const MappedFile *file = checkpoint->files;
     const char *path = checkpoint->path;
     if (!read_header(&header, file->bytes, file->n_bytes, TOKENIZER_MAGIC))
@@ -312,8 +312,8 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
     checkpoint->format = "llm.c vocabulary";
     Builder builder = {.checkpoint = checkpoint, .error = error, .ok = true};
     char *copy = builder_room(&builder, n_text);
-    Tokens tokens = {malloc(n * sizeof *tokens.texts), calloc(n_places, sizeof *tokens.places), n,
-                     n_places - 1};
+    TokenIndex tokens = {malloc(n * sizeof *tokens.texts), calloc(n_places, sizeof *tokens.places), n,
+                         n_places - 1};
     bool ok = copy && ((tokens.texts && tokens.places) || error_set(error, "%s: not enough memory", path));
     if (ok) {
         memcpy(copy, file->bytes + N_HEADER * sizeof(int32_t), n_text);

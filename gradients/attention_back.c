@@ -374,19 +374,19 @@ static void back_rows(const AttentionTrace *trace, const Rows *rows, const Scrat
                            rows->n_rows, d_head);
 }
 
-typedef struct BackLoop {
+typedef struct AttentionBackLoop {
     AttentionTrace *trace;
     const GradientProbe *probe;
-} BackLoop;
+} AttentionBackLoop;
 
-static bool is_watched(const BackLoop *loop, size_t head) {
+static bool is_watched(const AttentionBackLoop *loop, size_t head) {
     return gradient_wanted(loop->probe, PROBE_SCORES, loop->trace->layer, head) ||
            gradient_wanted(loop->probe, PROBE_PATTERN, loop->trace->layer, head);
 }
 
 /* Kv heads [begin, end). */
 static void back_heads(void *context, size_t begin, size_t end, unsigned worker) {
-    const BackLoop *loop = context;
+    const AttentionBackLoop *loop = context;
     const AttentionTrace *trace = loop->trace;
     Scratch s = worker_scratch(trace, worker);
     size_t group = group_of(trace);
@@ -447,7 +447,7 @@ void attention_back_attend(AttentionTrace *trace, const GradientProbe *probe) {
     const AttentionShape *shape = &trace->shape;
     Threads *threads = trace->compute.threads;
     size_t n = trace->n, layer = trace->layer, n_q = n * d_q(trace), n_kv = n * d_kv(trace);
-    BackLoop loop = {trace, probe};
+    AttentionBackLoop loop = {trace, probe};
     bool watched = false;
     for (size_t head = 0; head < shape->n_head; head++) watched = watched || is_watched(&loop, head);
     gradient_heads(probe, PROBE_Z, layer, trace->z, trace->dz, n, shape->n_head, shape->d_head);

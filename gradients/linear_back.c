@@ -16,7 +16,7 @@ enum {
     PIECES_PER_WORKER = 2,
 };
 
-typedef struct BackLoop {
+typedef struct LinearBackLoop {
     const Compute *compute;
     const Matrix *w;
     size_t row_bytes; /* of w */
@@ -25,16 +25,16 @@ typedef struct BackLoop {
     float *dx;
     size_t dy_stride, n;
     size_t piece_tokens, piece_cols, n_col_pieces;
-} BackLoop;
+} LinearBackLoop;
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-static const unsigned char *weights_at(const BackLoop *loop, size_t row, size_t col) {
+static const unsigned char *weights_at(const LinearBackLoop *loop, size_t row, size_t col) {
     return (const unsigned char *)loop->w->data + row * loop->row_bytes + dtype_bytes(loop->w->dtype, col);
 }
 
 /* Fetches the rows of the panel behind the one at `row` into L2: memory does not see by itself what comes next. */
-static void fetch_next(const BackLoop *loop, size_t row, size_t first, size_t n_cols) {
+static void fetch_next(const LinearBackLoop *loop, size_t row, size_t first, size_t n_cols) {
     size_t end = smaller(row + 2 * PANEL_ROWS, loop->end), n_bytes = dtype_bytes(loop->w->dtype, n_cols);
     const unsigned char *from = weights_at(loop, row + PANEL_ROWS, first);
     for (size_t r = row + PANEL_ROWS; r < end; r++, from += loop->row_bytes)
@@ -42,7 +42,7 @@ static void fetch_next(const BackLoop *loop, size_t row, size_t first, size_t n_
 }
 
 /* Rows [row, row + n_rows) of W from column `first` on, n_cols of them, as panels of PANEL_COLS columns each. */
-static void unpack_panels(const BackLoop *loop, size_t row, size_t n_rows, size_t first, size_t n_cols,
+static void unpack_panels(const LinearBackLoop *loop, size_t row, size_t n_rows, size_t first, size_t n_cols,
                           float panels[][PANEL_ROWS][PANEL_COLS]) {
     const DType dtype = loop->w->dtype;
     const unsigned char *from = weights_at(loop, row, first);
@@ -57,7 +57,7 @@ static void unpack_panels(const BackLoop *loop, size_t row, size_t n_rows, size_
 }
 
 /* Whether nothing comes back through rows [row, row + m): only few logits may count. */
-static bool is_silent(const BackLoop *loop, size_t token, size_t n, size_t row, size_t m) {
+static bool is_silent(const LinearBackLoop *loop, size_t token, size_t n, size_t row, size_t m) {
     for (size_t t = token; t < token + n; t++)
         for (size_t r = 0; r < m; r++)
             if (loop->dy[t * loop->dy_stride + row - loop->begin + r] != 0) return false;
@@ -65,7 +65,7 @@ static bool is_silent(const BackLoop *loop, size_t token, size_t n, size_t row, 
 }
 
 /* Adds what comes back through rows [row, row + m) to columns [first, first + n_cols) of n tokens. */
-static void back_rows(const BackLoop *loop, size_t token, size_t n, size_t row, size_t m, size_t first,
+static void back_rows(const LinearBackLoop *loop, size_t token, size_t n, size_t row, size_t m, size_t first,
                       size_t n_cols) {
     const Matrix *w = loop->w;
     const Kernels *kernels = loop->compute->kernels;
@@ -85,7 +85,7 @@ static void back_rows(const BackLoop *loop, size_t token, size_t n, size_t row, 
 
 static void back_pieces(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
-    const BackLoop *loop = context;
+    const LinearBackLoop *loop = context;
     for (size_t piece = begin; piece < end; piece++) {
         size_t token = piece / loop->n_col_pieces * loop->piece_tokens,
                first = piece % loop->n_col_pieces * loop->piece_cols,
@@ -104,7 +104,7 @@ static size_t count_pieces(size_t n, size_t size) { return (n + size - 1) / size
  * Cuts columns alone, so that weights are read once, if that makes enough pieces and as many for each worker. Otherwise tokens
  * are cut, too.
  */
-static void cut(BackLoop *loop, size_t n_workers) {
+static void cut(LinearBackLoop *loop, size_t n_workers) {
     const size_t cols = loop->w->cols, pieces = PIECES_PER_WORKER * n_workers,
                  step = dtype_info(loop->w->dtype)->block > PANEL_COLS ? PIECE_COLS : PANEL_COLS;
     loop->piece_tokens = loop->n;
@@ -121,7 +121,7 @@ static void cut(BackLoop *loop, size_t n_workers) {
 
 void linear_back(const Compute *compute, const Matrix *w, size_t begin, size_t end, const float *dy,
                  size_t dy_stride, size_t n, float *dx) {
-    BackLoop loop = {compute, w, dtype_bytes(w->dtype, w->cols), begin, end, dy, dx, dy_stride, n};
+    LinearBackLoop loop = {compute, w, dtype_bytes(w->dtype, w->cols), begin, end, dy, dx, dy_stride, n};
     cut(&loop, threads_count(compute->threads));
     parallel_for(compute->threads, count_pieces(n, loop.piece_tokens) * loop.n_col_pieces, 1, back_pieces,
                  &loop);

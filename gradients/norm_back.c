@@ -3,12 +3,12 @@
 #include <math.h>
 #include <stdbool.h>
 
-typedef struct BackLoop {
+typedef struct NormBackLoop {
     const Norm *norm;
     const float *x, *dy;
     float *dx;
     size_t d;
-} BackLoop;
+} NormBackLoop;
 
 /* The numbers that are normed together. */
 static void back_group(const Norm *norm, const float *gain, const float *x, const float *dy, float *dx) {
@@ -39,7 +39,7 @@ void norm_back_row(const Norm *norm, const float *x, const float *dy, float *dx,
 
 static void back_rows(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
-    const BackLoop *loop = context;
+    const NormBackLoop *loop = context;
     for (size_t row = begin; row < end; row++)
         norm_back_row(loop->norm, loop->x + row * loop->d, loop->dy + row * loop->d, loop->dx + row * loop->d,
                       loop->d);
@@ -47,6 +47,6 @@ static void back_rows(void *context, size_t begin, size_t end, unsigned worker) 
 
 void norm_back(const Compute *compute, const Norm *norm, const float *x, const float *dy, float *dx,
                size_t rows, size_t d) {
-    BackLoop loop = {norm, x, dy, dx, d};
+    NormBackLoop loop = {norm, x, dy, dx, d};
     parallel_for(compute->threads, rows, 8, back_rows, &loop);
 }

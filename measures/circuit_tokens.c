@@ -26,17 +26,17 @@ static float *token_rows(const Circuit *circuit, Arena *arena, const float *weig
 }
 
 /* Some tokens' rows of a circuit. */
-typedef struct PairLoop {
+typedef struct CircuitTopLoop {
     const Circuit *circuit;
     float *entries; /* [n][n_vocab] */
     int32_t *ids;   /* [n][k] */
     size_t k;
     bool least;
-} PairLoop;
+} CircuitTopLoop;
 
 static void find_top(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
-    const PairLoop *loop = context;
+    const CircuitTopLoop *loop = context;
     size_t n = loop->circuit->n_vocab;
     for (size_t t = begin; t < end; t++) {
         float *row = loop->entries + t * n;
@@ -62,8 +62,8 @@ static bool find_pairs(const Circuit *circuit, Arena *arena, const float *from, 
     Compute compute = {subject->compute.kernels, subject->compute.threads, arena_floats(arena, 1, n_packed),
                        n_packed};
     Linear linear = {{to, DTYPE_F32, n_vocab, d}, NULL};
-    PairLoop loop = {circuit, arena_floats(arena, BATCH, n_vocab),
-                     arena_new(arena, BATCH, (k + 1) * sizeof(int32_t)), k, least};
+    CircuitTopLoop loop = {circuit, arena_floats(arena, BATCH, n_vocab),
+                           arena_new(arena, BATCH, (k + 1) * sizeof(int32_t)), k, least};
     if (!arena_ok(arena, error, "%d rows of %zu tokens", BATCH, n_vocab)) return false;
     for (size_t done = first, n; done < end; done += n) {
         n = at_most(end - done, BATCH);

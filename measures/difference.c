@@ -13,19 +13,19 @@
 
 enum { BLOCK = 64 /* positions whose numbers are held at a time */ };
 
-typedef struct Row {
+typedef struct DifferenceRow {
     double kl, log_sum_a, log_sum_b;
     int32_t best_a, best_b;
-} Row;
+} DifferenceRow;
 
-typedef struct RowLoop {
+typedef struct DifferenceLoop {
     const float *a, *b; /* [n][n_vocab] */
     size_t n_vocab;
-    Row *rows; /* [n] */
-} RowLoop;
+    DifferenceRow *rows; /* [n] */
+} DifferenceLoop;
 
-static Row compare_rows(const float *a, const float *b, size_t n_vocab) {
-    Row row;
+static DifferenceRow compare_rows(const float *a, const float *b, size_t n_vocab) {
+    DifferenceRow row;
     logits_top(a, n_vocab, 1, &row.best_a);
     logits_top(b, n_vocab, 1, &row.best_b);
     double max_a = (double)a[row.best_a], max_b = (double)b[row.best_b], sum_a = 0, sum_b = 0, moved = 0;
@@ -46,17 +46,17 @@ double logits_kl(const float *a, const float *b, size_t n_vocab) { return compar
 
 static void compare_piece(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
-    const RowLoop *loop = context;
+    const DifferenceLoop *loop = context;
     for (size_t t = begin; t < end; t++)
         loop->rows[t] = compare_rows(loop->a + t * loop->n_vocab, loop->b + t * loop->n_vocab, loop->n_vocab);
 }
 
 void difference_add(Difference *difference, Threads *threads, const float *a, const float *b, size_t n,
                     size_t n_vocab, const int32_t *next, size_t n_next) {
-    Row rows[BLOCK];
+    DifferenceRow rows[BLOCK];
     for (size_t done = 0, m; done < n; done += m) {
         m = n - done < BLOCK ? n - done : BLOCK;
-        RowLoop loop = {a + done * n_vocab, b + done * n_vocab, n_vocab, rows};
+        DifferenceLoop loop = {a + done * n_vocab, b + done * n_vocab, n_vocab, rows};
         parallel_for(threads, m, 1, compare_piece, &loop);
         for (size_t t = 0; t < m; t++) {
             difference->n++;

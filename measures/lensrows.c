@@ -73,17 +73,17 @@ void lens_rows_keep(void *user, const Activation *seen) {
 }
 
 /* The rows of one position. */
-typedef struct RowLoop {
+typedef struct LensRowLoop {
     const LensRows *lens;
     const float *inner; /* [n_streams][n_vocab] logits of the rows before the last */
     const float *last;  /* [n_vocab] the model's own */
     LensRow *rows;      /* [n_rows] */
     int32_t final;
-} RowLoop;
+} LensRowLoop;
 
 static void read_row(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
-    const RowLoop *loop = context;
+    const LensRowLoop *loop = context;
     const LensRows *lens = loop->lens;
     const Kernels *kernels = lens->subject->compute.kernels;
     for (size_t i = begin; i < end; i++) {
@@ -105,8 +105,8 @@ void lens_rows_add(LensRows *lens, const Session *session, size_t position, cons
         session_unembed(session, resid_at(lens, position), at_most(lens->n_batch, left) * lens->n_streams,
                         lens->logits);
     logits_top(logits, lens->n_vocab, 1, &lens->final[position]);
-    RowLoop loop = {lens, lens->logits + at * lens->n_streams * lens->n_vocab, logits,
-                    lens->rows + position * lens->n_rows, lens->final[position]};
+    LensRowLoop loop = {lens, lens->logits + at * lens->n_streams * lens->n_vocab, logits,
+                        lens->rows + position * lens->n_rows, lens->final[position]};
     parallel_for(lens->subject->compute.threads, lens->n_rows, 1, read_row, &loop);
 }
 

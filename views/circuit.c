@@ -14,33 +14,33 @@ enum { STRONGEST = 20, N_DIRECTIONS = 4, SHOWN_VALUES = 6, TOKEN_WIDTH = 14 };
 static const char *const kind_names[] = {"q", "k", "v"};
 
 /* A head's scores. */
-typedef struct Row {
+typedef struct CircuitHeadRow {
     size_t layer, head;
     char name[32];
     CircuitScores scores;
-} Row;
+} CircuitHeadRow;
 
 /* A pair of heads, as it is shown. */
-typedef struct PairRow {
+typedef struct CompositionRow {
     Composition pair;
     char name[32], from[32];
-} PairRow;
+} CompositionRow;
 
 typedef struct CircuitView {
     const char *head_name, *kind_name, *token;
     size_t n_top;
 
     Circuit circuit;
-    size_t layer, head; /* of --head */
-    int32_t id;         /* of --token, or −1 */
-    Row *rows;          /* [n_rows] */
+    size_t layer, head;   /* of --head */
+    int32_t id;           /* of --token, or −1 */
+    CircuitHeadRow *rows; /* [n_rows] */
     size_t n_rows;
     Eigenvalue *values;      /* [d_head] of --head */
     OvDirection *directions; /* [n_directions] */
     size_t n_directions;
     TokenPair *raised, *lowered, *sought; /* [n_top] of the OV, the largest and smallest; of the QK */
     CompositionKind kind;
-    PairRow *pairs; /* [n_pairs] of --composition, the strongest first */
+    CompositionRow *pairs; /* [n_pairs] of --composition, the strongest first */
     size_t n_pairs;
 } CircuitView;
 
@@ -56,7 +56,7 @@ static bool parse_one_head(const Study *study, CircuitView *view, Error *error) 
            study_check_heads(study, view->layer, error);
 }
 
-static bool score_head(CircuitView *view, Row *row, Eigenvalue *values, Error *error) {
+static bool score_head(CircuitView *view, CircuitHeadRow *row, Eigenvalue *values, Error *error) {
     HeadWeights weights;
     Arena scratch = {0};
     head_name(row->name, row->layer, row->head);
@@ -75,7 +75,7 @@ static bool score_all(Study *study, CircuitView *view, Error *error) {
         for (size_t head = 0; head < config->n_head; head++) {
             if (!subject_go_on(&study->subject, "heads", done++, n, error)) return false;
             if (!layer_has_heads(study->model, layer)) continue;
-            Row *row = &view->rows[view->n_rows++];
+            CircuitHeadRow *row = &view->rows[view->n_rows++];
             row->layer = layer, row->head = head;
             if (!score_head(view, row, NULL, error)) return false;
         }
@@ -105,7 +105,7 @@ static bool study_head(Study *study, CircuitView *view, Error *error) {
     if (!arena_ok(arena, error, "a head")) return false;
     view->lowered = view->raised + k;
     view->sought = view->lowered + k;
-    *view->rows = (Row){.layer = view->layer, .head = view->head};
+    *view->rows = (CircuitHeadRow){.layer = view->layer, .head = view->head};
     view->n_rows = 1;
     return score_head(view, view->rows, view->values, error) &&
            circuit_head(&view->circuit, arena, view->layer, view->head, &weights, error) &&
@@ -131,7 +131,7 @@ static bool compose(Study *study, CircuitView *view, Error *error) {
         if (counts(view, &pairs[i])) pairs[n_counting] = pairs[i], scores[n_counting++] = pairs[i].score;
     view->n_pairs = largest_of(scores, n_counting, n_counting, places);
     for (size_t i = 0; i < view->n_pairs; i++) {
-        PairRow *row = &view->pairs[i];
+        CompositionRow *row = &view->pairs[i];
         row->pair = pairs[places[i]];
         head_name(row->name, row->pair.layer, row->pair.head);
         head_name(row->from, row->pair.from_layer, row->pair.from_head);
@@ -161,7 +161,7 @@ static bool compute(Study *study, void *own, Error *error) {
     return view->head_name ? study_head(study, view, error) : score_all(study, view, error);
 }
 
-#define ROW(member) offsetof(Row, member)
+#define ROW(member) offsetof(CircuitHeadRow, member)
 
 static const Column row_columns[] = {
     {NULL, "head", CELL_NAME, ROW(name), -8},
@@ -175,11 +175,11 @@ static const Column row_columns[] = {
 };
 static const Table rows_table = TABLE("heads", row_columns);
 
-#define PAIR(member) offsetof(PairRow, pair.member)
+#define PAIR(member) offsetof(CompositionRow, pair.member)
 
 static const Column pair_columns[] = {
-    {NULL, "head", CELL_NAME, offsetof(PairRow, name), -8},
-    {NULL, "reads", CELL_NAME, offsetof(PairRow, from), -8},
+    {NULL, "head", CELL_NAME, offsetof(CompositionRow, name), -8},
+    {NULL, "reads", CELL_NAME, offsetof(CompositionRow, from), -8},
     {"layer", NULL, CELL_SIZE, PAIR(layer)},
     {"head", NULL, CELL_SIZE, PAIR(head)},
     {"from_layer", NULL, CELL_SIZE, PAIR(from_layer)},

@@ -7,31 +7,31 @@
 enum { TOKEN_WIDTH = 14, BEFORE_CHOICES = 5 + TOKEN_WIDTH, CHOICE_WIDTH = 12 };
 
 /* An expert that a token went through, and by what its output was multiplied; or the share of tokens that chose it. */
-typedef struct Choice {
+typedef struct ExpertChoice {
     size_t expert;
     double weight;
-} Choice;
+} ExpertChoice;
 
 /* A layer that has experts. */
-typedef struct Row {
+typedef struct ExpertsRow {
     size_t layer;
-    Choice *chosen; /* [n_tokens][n_used] the heaviest first */
-    double *load;   /* [n_expert] the share of tokens that chose each */
-} Row;
+    ExpertChoice *chosen; /* [n_tokens][n_used] the heaviest first */
+    double *load;         /* [n_expert] the share of tokens that chose each */
+} ExpertsRow;
 
 typedef struct ExpertsView {
     size_t only; /* of --layer */
 
     const Study *study;
     size_t n_tokens, n_expert, n_used;
-    Row *rows; /* [n_rows] */
+    ExpertsRow *rows; /* [n_rows] */
     size_t n_rows;
-    double *values; /* scratch, [n_expert] */
-    size_t *places; /* likewise */
-    Choice *order;  /* likewise */
+    double *values;      /* scratch, [n_expert] */
+    size_t *places;      /* likewise */
+    ExpertChoice *order; /* likewise */
 } ExpertsView;
 
-static Row *row_of(const ExpertsView *view, size_t layer) {
+static ExpertsRow *row_of(const ExpertsView *view, size_t layer) {
     for (size_t i = 0; i < view->n_rows; i++)
         if (view->rows[i].layer == layer) return &view->rows[i];
     return NULL;
@@ -44,15 +44,15 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
 
 static void visit(void *user, const Activation *seen) {
     const ExpertsView *view = user;
-    Row *row = row_of(view, seen->layer);
+    ExpertsRow *row = row_of(view, seen->layer);
     for (size_t t = 0; t < seen->n_rows; t++) {
         const float *weights = seen->data + t * seen->stride;
-        Choice *chosen = row->chosen + (seen->position + t) * view->n_used;
+        ExpertChoice *chosen = row->chosen + (seen->position + t) * view->n_used;
         for (size_t e = 0; e < view->n_expert; e++) view->values[e] = (double)weights[e];
         largest_of(view->values, view->n_expert, view->n_used, view->places);
         for (size_t i = 0; i < view->n_used; i++) {
             size_t expert = view->places[i];
-            chosen[i] = (Choice){expert, view->values[expert]};
+            chosen[i] = (ExpertChoice){expert, view->values[expert]};
             row->load[expert] += 1 / (double)view->n_tokens;
         }
     }
@@ -77,8 +77,8 @@ static bool compute(Study *study, void *own, Error *error) {
         if (!weights->layers[layer].experts.n_expert || (view->only != NOT_GIVEN && layer != view->only))
             continue;
         view->rows[view->n_rows++] =
-            (Row){layer, arena_new(arena, view->n_tokens, view->n_used * sizeof(Choice)),
-                  arena_new(arena, view->n_expert, sizeof(double))};
+            (ExpertsRow){layer, arena_new(arena, view->n_tokens, view->n_used * sizeof(ExpertChoice)),
+                         arena_new(arena, view->n_expert, sizeof(double))};
     }
     if (view->n_rows == 0)
         return error_set(error, "%s: %s has no experts: all tokens go through the same MLP",
@@ -89,7 +89,7 @@ static bool compute(Study *study, void *own, Error *error) {
 }
 
 /* A choice for people: the expert, and its weight or share. As many as the line has room for; a mark where there are more. */
-static void print_choices(const Report *report, const char *format, double unit, const Choice *choices,
+static void print_choices(const Report *report, const char *format, double unit, const ExpertChoice *choices,
                           size_t n) {
     size_t room = (report->width - BEFORE_CHOICES - 2) / CHOICE_WIDTH, shown = at_most(n, room ? room : 1);
     for (size_t i = 0; i < shown; i++) {
@@ -99,7 +99,7 @@ static void print_choices(const Report *report, const char *format, double unit,
     puts(shown == n ? "" : report->ascii ? " .." : " …");
 }
 
-static void print_layer(const Report *report, const ExpertsView *view, const Row *row) {
+static void print_layer(const Report *report, const ExpertsView *view, const ExpertsRow *row) {
     print_styled(report, STYLE_BOLD, "\nlayer %-*zu expert and weight, the heaviest first\n",
                  BEFORE_CHOICES - 6, row->layer);
     for (size_t t = 0; t < view->n_tokens; t++) {
@@ -109,18 +109,18 @@ static void print_layer(const Report *report, const ExpertsView *view, const Row
     }
     largest_of(row->load, view->n_expert, view->n_expert, view->places);
     for (size_t i = 0; i < view->n_expert; i++)
-        view->order[i] = (Choice){view->places[i], row->load[view->places[i]]};
+        view->order[i] = (ExpertChoice){view->places[i], row->load[view->places[i]]};
     printf("%-*s", BEFORE_CHOICES, "load");
     print_choices(report, " %5.1f%%", 100, view->order, view->n_expert);
 }
 
-static void json_layer(Report *report, const ExpertsView *view, const Row *row) {
+static void json_layer(Report *report, const ExpertsView *view, const ExpertsRow *row) {
     json_object(report, NULL);
     json_int(report, "layer", (int64_t)row->layer);
     for (int weights = 0; weights < 2; weights++) {
         json_array(report, weights ? "weights" : "experts");
         for (size_t t = 0; t < view->n_tokens; t++) {
-            const Choice *chosen = row->chosen + t * view->n_used;
+            const ExpertChoice *chosen = row->chosen + t * view->n_used;
             json_array(report, NULL);
             for (size_t i = 0; i < view->n_used; i++)
                 if (weights)

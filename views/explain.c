@@ -13,13 +13,13 @@
 enum { TOKEN_WIDTH = 14 };
 
 /* A key. */
-typedef struct Row {
+typedef struct ExplainRow {
     size_t key, mask; /* mask: what is added to the score, 0 */
     int32_t id;
     double dot, score, weight, value_norm; /* dot: NAN where a cap has bent it */
     double weighted;                       /* weight·‖v‖ */
     double share;                          /* of it in the sum over all keys */
-} Row;
+} ExplainRow;
 
 typedef struct Explain {
     size_t layer, head, query, n_top;
@@ -28,7 +28,7 @@ typedef struct Explain {
     ScoreRule rule;
     size_t first;        /* the first key that the query sees */
     float *weight;       /* [query + 1] */
-    Row *rows;           /* [query + 1] */
+    ExplainRow *rows;    /* [query + 1] */
     double weights;      /* their sum */
     double learned;      /* what the head's learned sink takes */
     Effects effects;     /* without heads where a gate stands behind z, */
@@ -74,7 +74,7 @@ static bool feed(Study *study, Explain *explain, Error *error) {
 static void fill_rows(const Subject *subject, Explain *explain) {
     double weighted = 0;
     for (size_t key = explain->first; key <= explain->query; key++) {
-        Row *row = &explain->rows[key];
+        ExplainRow *row = &explain->rows[key];
         row->key = key;
         row->id = subject->tokens.ids[key];
         row->dot = rule_dot(&explain->rule, row->score, explain->query - key);
@@ -130,7 +130,7 @@ static bool compute(Study *study, void *own, Error *error) {
     return !explain->effects.n_heads || finish_effects(explain, error);
 }
 
-#define ROW(member) offsetof(Row, member)
+#define ROW(member) offsetof(ExplainRow, member)
 
 static const Column key_columns[] = {
     {"key", "  key", CELL_SIZE, ROW(key), 5},
@@ -259,7 +259,7 @@ static void print_keys(Study *study, const Explain *explain) {
     table_print_titles(report, &keys_table, other, NULL);
     print_before(report, explain);
     for (size_t key = explain->first; key <= explain->query; key++) {
-        const Row *row = &explain->rows[key];
+        const ExplainRow *row = &explain->rows[key];
         if (row->weight < least) {
             left_out += row->weight;
             n_left_out++;

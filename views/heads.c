@@ -13,17 +13,17 @@
 typedef struct HeadsView {
     RandomTexts random; /* of --repeat and --batch */
     Heads heads;
-    struct Row *rows; /* [n_layer·n_head], and chance */
+    struct HeadRow *rows; /* [n_layer·n_head], and chance */
 } HeadsView;
 
 /* A head in the table. */
-typedef struct Row {
+typedef struct HeadRow {
     char name[32];
     size_t layer, head;
     HeadScores scores;
     size_t n_repeated; /* queries that "dup" and "ind" are means over */
     const char *label;
-} Row;
+} HeadRow;
 
 static void show_label(Report *report, const char *key, const void *cell) {
     const char *label = *(const char *const *)cell;
@@ -33,8 +33,8 @@ static void show_label(Report *report, const char *key, const void *cell) {
         printf("%s%s", *label ? "  " : "", label);
 }
 
-#define ROW(member) offsetof(Row, member)
-#define SCORE(member) offsetof(Row, scores.member)
+#define ROW(member) offsetof(HeadRow, member)
+#define SCORE(member) offsetof(HeadRow, scores.member)
 
 static const Column columns[] = {
     {"name", "head", CELL_NAME, ROW(name), -7},
@@ -76,8 +76,9 @@ static Columns not_there(const Heads *heads) {
 static size_t n_heads(const Heads *heads) { return heads->n_layer * heads->n_head; }
 
 /* The scores of head i of all; behind the last stands chance. */
-static Row row_of(const Heads *heads, size_t i) {
-    Row row = {.layer = i / heads->n_head, .head = i % heads->n_head, .scores = head_scores(&heads->sums[i])};
+static HeadRow row_of(const Heads *heads, size_t i) {
+    HeadRow row = {
+        .layer = i / heads->n_head, .head = i % heads->n_head, .scores = head_scores(&heads->sums[i])};
     row.n_repeated = heads->sums[n_heads(heads)].n_repeated;
     row.label = i < n_heads(heads) ? head_label(&row.scores) : "";
     head_name(row.name, row.layer, row.head);
@@ -105,7 +106,7 @@ static void json_heads(const HeadsView *view, Report *report) {
     table_show(report, &heads_table, not_there(heads), view->rows, n_heads(heads), sizeof *view->rows);
 }
 
-static void json_values(Report *report, const char *key, const Row *row, Columns left_out) {
+static void json_values(Report *report, const char *key, const HeadRow *row, Columns left_out) {
     json_array(report, key);
     for (size_t i = FIRST_SCORE; i < END_OF_SCORES; i++) {
         if (left_out >> i & 1) continue;
@@ -121,7 +122,7 @@ void json_head_scores(Report *report, const char *key, const Heads *heads) {
         json_null(report, key);
         return;
     }
-    Row row = row_of(heads, n_heads(heads));
+    HeadRow row = row_of(heads, n_heads(heads));
     Columns left_out = not_there(heads);
     json_object(report, key);
     json_int(report, "n_queries", (int64_t)heads->sums[n_heads(heads)].n_queries);

@@ -14,7 +14,7 @@ typedef struct Followed {
     double probability;
 } Followed;
 
-typedef struct Row {
+typedef struct LensViewRow {
     const struct LensView *view;
     const float *logits; /* [n_vocab] */
     double log_sum;      /* of them */
@@ -22,7 +22,7 @@ typedef struct Row {
     Followed final, target;
     double kl, entropy; /* nats; kl: of the final distribution from this one */
     int32_t *top;       /* [n_top] */
-} Row;
+} LensViewRow;
 
 typedef struct LensView {
     size_t query, n_top;
@@ -30,14 +30,14 @@ typedef struct LensView {
     bool mid, frozen;
 
     LensRows lens;
-    int32_t final;  /* the model's answer */
-    int32_t target; /* of --token, or −1 */
-    Row *rows;      /* [lens.n_rows] */
+    int32_t final;     /* the model's answer */
+    int32_t target;    /* of --token, or −1 */
+    LensViewRow *rows; /* [lens.n_rows] */
 
     size_t n_shown, token_width; /* tokens of a row that fit the line, and their columns */
 } LensView;
 
-static Followed follow(const Row *row, int32_t id) {
+static Followed follow(const LensViewRow *row, int32_t id) {
     if (id < 0) return (Followed){0};
     return (Followed){logits_rank(row->logits, row->view->lens.n_vocab, id),
                       probability_of(row->logits, id, row->log_sum)};
@@ -48,7 +48,7 @@ static void fill_rows(LensView *view, int32_t *top) {
     const float *last = lens->logits + (lens->n_rows - 1) * lens->n_vocab;
     view->final = distribution_of(last, lens->n_vocab).best;
     for (size_t i = 0; i < lens->n_rows; i++) {
-        Row *row = &view->rows[i];
+        LensViewRow *row = &view->rows[i];
         row->view = view;
         row->logits = lens->logits + i * lens->n_vocab;
         row->top = top + i * view->n_top;
@@ -102,7 +102,7 @@ static void show_followed(Report *report, const char *key, const void *cell) {
 
 /* The likeliest tokens: as JSON all, for people those that fit. */
 static void show_top(Report *report, const char *key, const void *cell) {
-    const Row *row = cell;
+    const LensViewRow *row = cell;
     if (is_json(report)) json_array(report, key);
     for (size_t k = 0; k < (is_json(report) ? row->view->n_top : row->view->n_shown); k++) {
         int32_t id = row->top[k];
@@ -123,7 +123,7 @@ static void show_top(Report *report, const char *key, const void *cell) {
     if (is_json(report)) json_end_array(report);
 }
 
-#define ROW(member) offsetof(Row, member)
+#define ROW(member) offsetof(LensViewRow, member)
 
 static const Column columns[] = {
     {"row", "row", CELL_NAME, ROW(name), -10},

@@ -19,13 +19,13 @@ enum {
 };
 
 /* A row's cosines in a few numbers. */
-typedef struct Row {
+typedef struct MeaningRow {
     const struct MeaningView *view;
     char name[NAME_BYTES];
     double mean, least, most;
     char least_pair[NAME_BYTES], most_pair[NAME_BYTES];
     const double *cosines; /* [n_pairs] */
-} Row;
+} MeaningRow;
 
 /* The tokens near a sentence's word, in the row of --layer. */
 typedef struct Near {
@@ -39,7 +39,7 @@ typedef struct MeaningView {
 
     Meaning meaning;
     TextBuffer lines; /* of the file */
-    Row *rows;        /* [meaning.n_rows] */
+    MeaningRow *rows; /* [meaning.n_rows] */
     Near *near;       /* [n_sentences] */
     bool pairs_fit;
 } MeaningView;
@@ -110,10 +110,10 @@ static const char *pair_name(char name[NAME_BYTES], size_t n, size_t pair) {
     return name;
 }
 
-static void fill_row(const MeaningView *view, Row *row, size_t i) {
+static void fill_row(const MeaningView *view, MeaningRow *row, size_t i) {
     const Meaning *meaning = &view->meaning;
     size_t least = 0, most = 0, n = meaning->n_pairs;
-    *row = (Row){.view = view, .cosines = meaning->cosines + i * n};
+    *row = (MeaningRow){.view = view, .cosines = meaning->cosines + i * n};
     for (size_t pair = 0; pair < n; pair++) {
         row->mean += row->cosines[pair] / (double)n;
         if (row->cosines[pair] < row->cosines[least]) least = pair;
@@ -187,7 +187,7 @@ static void print_cosine(int width, double cosine) {
 
 /* All pairs as JSON; for people those of few sentences, or how far they are apart. */
 static void show_pairs(Report *report, const char *key, const void *cell) {
-    const Row *row = cell;
+    const MeaningRow *row = cell;
     const MeaningView *view = row->view;
     size_t n = view->meaning.n_pairs;
     if (is_json(report)) {
@@ -201,7 +201,7 @@ static void show_pairs(Report *report, const char *key, const void *cell) {
     for (size_t i = 0; view->pairs_fit && i < n; i++) print_cosine(PAIR_WIDTH, row->cosines[i]);
 }
 
-#define ROW(member) offsetof(Row, member)
+#define ROW(member) offsetof(MeaningRow, member)
 
 static const Column columns[] = {
     {"row", "row", CELL_NAME, ROW(name), -11},

@@ -16,11 +16,11 @@
 enum { TOKEN_WIDTH = 14, BAR_WIDTH = 30, N_STRONGEST = 20, N_EXAMPLES = 10, WINDOW = 256, BEFORE_TEXT = 20 };
 
 /* A row of the table of the strongest. */
-typedef struct Row {
+typedef struct NeuronRow {
     Neuron neuron;
     char name[64];
     int32_t id; /* of its token */
-} Row;
+} NeuronRow;
 
 /* A token of the text. */
 typedef struct TokenValue {
@@ -34,7 +34,7 @@ typedef struct NeuronsView {
     const char *neuron, *head, *corpus_path;
 
     Neurons neurons;    /* without --neuron and --head */
-    Row *rows;          /* [neurons.n_top] */
+    NeuronRow *rows;    /* [neurons.n_top] */
     UnitTrace trace;    /* with one of them: its unit, in any case */
     TokenValue *values; /* [n_tokens] */
     Examples examples;
@@ -123,7 +123,7 @@ static bool find_strongest(Study *study, NeuronsView *view, Error *error) {
         return false;
     for (size_t i = 0; i < neurons->n_top; i++) {
         const Neuron *neuron = &neurons->top[i];
-        view->rows[i] = (Row){.neuron = *neuron, .id = ids[neuron->position]};
+        view->rows[i] = (NeuronRow){.neuron = *neuron, .id = ids[neuron->position]};
         unit_name(view->rows[i].name, &(Unit){neuron->layer, neuron->index, false});
     }
     return true;
@@ -215,7 +215,7 @@ static bool compute(Study *study, void *own, Error *error) {
     return has_unit ? trace_unit(study, view, error) : find_strongest(study, view, error);
 }
 
-#define ROW(member) offsetof(Row, member)
+#define ROW(member) offsetof(NeuronRow, member)
 
 static const Column strongest_columns[] = {
     {NULL, "neuron", CELL_NAME, ROW(name), -12},

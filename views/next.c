@@ -15,7 +15,7 @@
 enum { TOP = 10, BAR_WIDTH = 20 /* columns */ };
 
 /* A token that may come next. */
-typedef struct Row {
+typedef struct NextRow {
     int32_t id;
     size_t rank;        /* 1 + the number of tokens with a larger logit */
     double probability; /* at temperature 1, unfiltered */
@@ -24,7 +24,7 @@ typedef struct Row {
     double logit;
     double cumulative;  /* probability of the rows down to here */
     double after, kept; /* probability that the token is drawn; filtered out: 0, and in `kept` NAN */
-} Row;
+} NextRow;
 
 typedef struct Next {
     SamplerOptions sampling;
@@ -36,8 +36,8 @@ typedef struct Next {
 
     float *logits;         /* [n_vocab] after the last token */
     size_t n_vocab, n_top; /* n_top: as many as asked for, or as there are */
-    Row *rows;             /* [n_top] likeliest first */
-    Row *named;            /* [tokens.n] */
+    NextRow *rows;         /* [n_top] likeliest first */
+    NextRow *named;        /* [tokens.n] */
     Distribution distribution;
 
     int32_t drawn;        /* by --draw */
@@ -86,17 +86,17 @@ static bool filter(Next *next, const Tokens *tokens, Error *error) {
     return true;
 }
 
-static Row row_of(const Next *next, int32_t id, size_t rank) {
+static NextRow row_of(const Next *next, int32_t id, size_t rank) {
     double logit = (double)next->logits[id], after = next->after[id];
-    return (Row){.id = id,
-                 .rank = rank,
-                 .probability = probability(next, id),
-                 .logprob = logit - next->distribution.log_sum,
-                 .surprisal = surprisal_of(next->logits, id, next->distribution.log_sum),
-                 .logit = logit,
-                 .cumulative = NAN,
-                 .after = after,
-                 .kept = after > 0 ? after : NAN};
+    return (NextRow){.id = id,
+                     .rank = rank,
+                     .probability = probability(next, id),
+                     .logprob = logit - next->distribution.log_sum,
+                     .surprisal = surprisal_of(next->logits, id, next->distribution.log_sum),
+                     .logit = logit,
+                     .cumulative = NAN,
+                     .after = after,
+                     .kept = after > 0 ? after : NAN};
 }
 
 static void fill_rows(Next *next, const int32_t *top) {
@@ -159,7 +159,7 @@ static bool compute(Study *study, void *view, Error *error) {
     return find_named(study, next, error);
 }
 
-#define ROW(member) offsetof(Row, member)
+#define ROW(member) offsetof(NextRow, member)
 
 static const Column columns[] = {
     {NULL, "rank", CELL_SIZE, ROW(rank), 5},

@@ -8,20 +8,20 @@
 #include <math.h>
 
 /* A token of the text, as the query's rollout has it. */
-typedef struct Row {
+typedef struct RolloutRow {
     size_t key;
     int32_t id;
     double rollout, uniform, ratio;
     double flow, flow_share; /* NAN without --flow */
     double share;            /* of the largest rollout */
-} Row;
+} RolloutRow;
 
 typedef struct RolloutView {
     size_t query, n_top;
 
     Rollout rollout;
-    Row *rows;       /* [rollout.n] */
-    size_t *largest; /* [n_shown] rows that people see, in the order of the text or the largest first */
+    RolloutRow *rows; /* [rollout.n] */
+    size_t *largest;  /* [n_shown] rows that people see, in the order of the text or the largest first */
     size_t n_shown;
     double others; /* the rollout of all other rows */
 } RolloutView;
@@ -35,14 +35,14 @@ static void fill_rows(RolloutView *view, const Subject *subject) {
     }
     for (size_t i = 0; i < rollout->n; i++) {
         double of_flow = rollout->flow ? rollout->flow[i] : NAN;
-        view->rows[i] = (Row){i,
-                              subject->tokens.ids[i],
-                              rollout->row[i],
-                              rollout->uniform[i],
-                              rollout->row[i] / rollout->uniform[i],
-                              of_flow,
-                              of_flow / flow,
-                              rollout->row[i] / most};
+        view->rows[i] = (RolloutRow){i,
+                                     subject->tokens.ids[i],
+                                     rollout->row[i],
+                                     rollout->uniform[i],
+                                     rollout->row[i] / rollout->uniform[i],
+                                     of_flow,
+                                     of_flow / flow,
+                                     rollout->row[i] / most};
     }
 }
 
@@ -75,7 +75,7 @@ static bool compute(Study *study, void *own, Error *error) {
     return true;
 }
 
-#define ROW(member) offsetof(Row, member)
+#define ROW(member) offsetof(RolloutRow, member)
 
 static const Column columns[] = {
     {"key", "key", CELL_SIZE, ROW(key), 4},
@@ -107,7 +107,7 @@ static void print_legend(const Study *study, const RolloutView *view) {
 }
 
 static void print_end(const Report *report, const RolloutView *view) {
-    const Row *first = view->rows;
+    const RolloutRow *first = view->rows;
     if (view->n_shown < view->rollout.n) printf("%20s %8.4f\n", "others", view->others);
     print_styled(report, STYLE_DIM,
                  "A causal model piles mass on token 0, which all positions see: %.4f here, and\n"

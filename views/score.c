@@ -29,7 +29,7 @@ typedef struct Likelier {
     float p;
 } Likelier;
 
-typedef struct Row {
+typedef struct ScoreRow {
     size_t position;
     int32_t id;
     TokenScore score;   /* of token 0, which nothing foresaw: none */
@@ -37,7 +37,7 @@ typedef struct Row {
     Likelier *likelier; /* [n_likelier] likeliest first */
     size_t n_likelier;
     bool all; /* of them are shown, on as many lines as it takes */
-} Row;
+} ScoreRow;
 
 /* A word of tokens [position, position + n). */
 typedef struct Word {
@@ -65,7 +65,7 @@ typedef struct Score {
     size_t n_vocab, n_ctx, n_windows;
     size_t n_likelier; /* at most that many for each token */
     int32_t *best;     /* [n_likelier] scratch */
-    Row *rows;         /* [n_tokens]; NULL with chunks */
+    ScoreRow *rows;    /* [n_tokens]; NULL with chunks */
     Word *by_word;     /* [n_words] of the tokens after the first; NULL unless asked for */
     size_t n_words;
     JoinedText text; /* with words */
@@ -86,7 +86,7 @@ static void add_token(void *user, size_t position, const float *logits) {
     totals_add(&score->totals, &token, tokenizer_piece(score->subject->tokenizer, id, false).n);
     if (score->chunks) return;
 
-    Row *row = &score->rows[at];
+    ScoreRow *row = &score->rows[at];
     row->score = token;
     row->share = token.surprisal / log((double)score->n_vocab);
     row->n_likelier = at_most(token.rank - 1, score->n_likelier);
@@ -201,11 +201,11 @@ static bool allocate(Score *score, Arena *arena, Error *error) {
     if (score->words) score->by_word = arena_new(arena, n, sizeof *score->by_word);
     if (!arena_ok(arena, error, "the scores of %zu tokens", n)) return false;
     for (size_t i = 0; i < n; i++)
-        score->rows[i] = (Row){.position = i,
-                               .id = tokens->ids[i],
-                               .score = {NAN, NAN, SIZE_MAX, false},
-                               .likelier = likelier + i * n_likelier,
-                               .all = score->top != NOT_GIVEN};
+        score->rows[i] = (ScoreRow){.position = i,
+                                    .id = tokens->ids[i],
+                                    .score = {NAN, NAN, SIZE_MAX, false},
+                                    .likelier = likelier + i * n_likelier,
+                                    .all = score->top != NOT_GIVEN};
     return true;
 }
 
@@ -252,7 +252,7 @@ static const Table likelier_table = TABLE("likelier", likelier_columns);
 
 /* Prints as many as the line has room for or, on further lines, all. */
 static void show_likelier(Report *report, const char *key, const void *cell) {
-    const Row *row = cell;
+    const ScoreRow *row = cell;
     (void)key;
     if (is_json(report)) {
         table_show(report, &likelier_table, 0, row->likelier, row->n_likelier, sizeof *row->likelier);
@@ -283,12 +283,12 @@ static void show_word(Report *report, const char *key, const void *row) {
 }
 
 static const Column token_columns[] = {
-    {"position", "pos", CELL_SIZE, offsetof(Row, position), 5},
-    {"token", "token", CELL_TOKEN, offsetof(Row, id), 16, 14},
-    {"surprisal_nats", "bits", CELL_REAL, offsetof(Row, score.surprisal), 8, 2, BITS_PER_NAT},
-    {NULL, "", CELL_BAR, offsetof(Row, share), BAR_WIDTH},
-    {"rank", "rank", CELL_SIZE, offsetof(Row, score.rank), 8},
-    {"entropy_nats", "entropy", CELL_REAL, offsetof(Row, score.entropy), 9, 2, BITS_PER_NAT},
+    {"position", "pos", CELL_SIZE, offsetof(ScoreRow, position), 5},
+    {"token", "token", CELL_TOKEN, offsetof(ScoreRow, id), 16, 14},
+    {"surprisal_nats", "bits", CELL_REAL, offsetof(ScoreRow, score.surprisal), 8, 2, BITS_PER_NAT},
+    {NULL, "", CELL_BAR, offsetof(ScoreRow, share), BAR_WIDTH},
+    {"rank", "rank", CELL_SIZE, offsetof(ScoreRow, score.rank), 8},
+    {"entropy_nats", "entropy", CELL_REAL, offsetof(ScoreRow, score.entropy), 9, 2, BITS_PER_NAT},
     {"likelier", "  likelier, with p", CELL_SHOWN, .show = show_likelier},
 };
 static const Column word_columns[] = {

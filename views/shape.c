@@ -31,11 +31,11 @@ static const Preset presets[] = {
 enum { N_PRESETS = sizeof presets / sizeof *presets };
 
 /* A kind of matrix, or what is counted beside them. NAN: it has no heads, or does not stand in each layer. */
-typedef struct Row {
+typedef struct ShapeRow {
     const char *name;
     char size[32]; /* "outputs x inputs" */
     double per_head, per_layer, total, bytes;
-} Row;
+} ShapeRow;
 
 /* Attention over a text of n tokens. */
 typedef struct Growth {
@@ -51,10 +51,11 @@ typedef struct Shape {
     const char *preset; /* its name, or NULL */
     Config config;
 
-    Row matrices[N_MATRIX_COUNTS], apart[N_COUNTS - N_MATRIX_COUNTS]; /* apart: positions, norms, biases */
+    ShapeRow matrices[N_MATRIX_COUNTS],
+        apart[N_COUNTS - N_MATRIX_COUNTS]; /* apart: positions, norms, biases */
     size_t n_matrices, n_apart;
-    Row sum, all;  /* of the matrices; with what is apart */
-    double active; /* parameters of the matrices less those of experts that a token does not go through */
+    ShapeRow sum, all; /* of the matrices; with what is apart */
+    double active;     /* parameters of the matrices less those of experts that a token does not go through */
     double attention, attention_share;
     double full_map, low_rank_map; /* from what a head looks at to what it adds: as one matrix, as its two */
 
@@ -86,12 +87,12 @@ static bool find_preset(const char *name, Config *config, Error *error) {
     return error_set(error, "--preset: there is no '%s'; there are %s", name, names);
 }
 
-static Row row_of(const Config *config, CountKind kind, Count count) {
-    Row row = {.name = count_name(kind),
-               .per_head = NAN,
-               .per_layer = NAN,
-               .total = (double)count.parameters,
-               .bytes = (double)count.bytes};
+static ShapeRow row_of(const Config *config, CountKind kind, Count count) {
+    ShapeRow row = {.name = count_name(kind),
+                    .per_head = NAN,
+                    .per_layer = NAN,
+                    .total = (double)count.parameters,
+                    .bytes = (double)count.bytes};
     if (kind >= N_MATRIX_COUNTS) return row;
     size_t n_heads = count_heads(config, kind);
     snprintf(row.size, sizeof row.size, "%zu x %zu", count.rows, count.cols);
@@ -110,12 +111,12 @@ static void fill_rows(Shape *shape, const Model *model) {
         count_weights(model, counts);
     else
         count_config(config, DTYPE_F16, counts);
-    shape->sum = (Row){.name = "all matrices", .per_head = NAN, .per_layer = NAN};
-    shape->all = (Row){.name = "with these", .per_head = NAN, .per_layer = NAN};
+    shape->sum = (ShapeRow){.name = "all matrices", .per_head = NAN, .per_layer = NAN};
+    shape->all = (ShapeRow){.name = "with these", .per_head = NAN, .per_layer = NAN};
     for (CountKind kind = 0; kind < N_COUNTS; kind++) {
         if (counts[kind].parameters == 0) continue;
         bool is_matrix = kind < N_MATRIX_COUNTS;
-        Row *row = is_matrix ? &shape->matrices[shape->n_matrices++] : &shape->apart[shape->n_apart++];
+        ShapeRow *row = is_matrix ? &shape->matrices[shape->n_matrices++] : &shape->apart[shape->n_apart++];
         *row = row_of(config, kind, counts[kind]);
         shape->all.total += row->total;
         shape->all.bytes += row->bytes;
@@ -192,7 +193,7 @@ static bool compute(Study *study, void *view, Error *error) {
     return true;
 }
 
-#define ROW(member) offsetof(Row, member)
+#define ROW(member) offsetof(ShapeRow, member)
 
 static const Column row_columns[] = {
     {"matrix", "parameters", CELL_TEXT, ROW(name), -14},
@@ -252,9 +253,9 @@ static const Table config_table = TABLE(NULL, config_columns), sum_table = TABLE
 static void json_shape(Report *report, const Shape *shape) {
     if (shape->preset) json_text(report, "preset", shape->preset, SIZE_MAX);
     table_json_members(report, &config_table, 0, shape);
-    table_show(report, &matrices_table, 0, shape->matrices, shape->n_matrices, sizeof(Row));
+    table_show(report, &matrices_table, 0, shape->matrices, shape->n_matrices, sizeof(ShapeRow));
     table_json_members(report, &matrices_table, ~(Columns)SUM_COLUMNS, &shape->sum);
-    table_show(report, &apart_table, 0, shape->apart, shape->n_apart, sizeof(Row));
+    table_show(report, &apart_table, 0, shape->apart, shape->n_apart, sizeof(ShapeRow));
     table_json_members(report, &sum_table, 0, shape);
     table_show(report, &growth_table, 0, shape->growth, N_LENGTHS, sizeof(Growth));
 }
@@ -263,7 +264,7 @@ static void print_parameters(Report *report, const Shape *shape) {
     const Config *config = &shape->config;
     char active[32];
     Columns left_out = table_too_wide(&matrices_table, 0, report->width);
-    table_show(report, &matrices_table, left_out, shape->matrices, shape->n_matrices, sizeof(Row));
+    table_show(report, &matrices_table, left_out, shape->matrices, shape->n_matrices, sizeof(ShapeRow));
     if (config->tied)
         printf("%-14s%*s\n", count_name(COUNT_UNEMBEDDING), left_out & SIZE_COLUMN ? 64 : 81,
                "is the embedding");

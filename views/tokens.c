@@ -1,13 +1,13 @@
 /* tokens: what the vocabulary makes of a text. The model does not run. */
 #include "views/view.h"
 
-typedef struct Row {
+typedef struct TokenRow {
     size_t position, bytes; /* bytes: of its text */
     int32_t id;
-} Row;
+} TokenRow;
 
 typedef struct TokensView {
-    Row *rows; /* [n_tokens] */
+    TokenRow *rows; /* [n_tokens] */
 } TokensView;
 
 static bool compute(Study *study, void *own, Error *error) {
@@ -16,7 +16,8 @@ static bool compute(Study *study, void *own, Error *error) {
     view->rows = arena_new(&study->arena, tokens->n, sizeof *view->rows);
     if (!arena_ok(&study->arena, error, "%zu tokens", tokens->n)) return false;
     for (size_t i = 0; i < tokens->n; i++)
-        view->rows[i] = (Row){i, tokenizer_piece(study->tokenizer, tokens->ids[i], true).n, tokens->ids[i]};
+        view->rows[i] =
+            (TokenRow){i, tokenizer_piece(study->tokenizer, tokens->ids[i], true).n, tokens->ids[i]};
     return true;
 }
 
@@ -26,10 +27,10 @@ static void show_id(Report *report, const char *key, const void *cell) {
 }
 
 static const Column columns[] = {
-    {NULL, "position", CELL_SIZE, offsetof(Row, position), 8},
-    {NULL, "id", CELL_SHOWN, offsetof(Row, id), 10, .show = show_id},
-    {NULL, "bytes", CELL_SIZE, offsetof(Row, bytes), 7},
-    {NULL, "  token", CELL_TOKEN, offsetof(Row, id), -2},
+    {NULL, "position", CELL_SIZE, offsetof(TokenRow, position), 8},
+    {NULL, "id", CELL_SHOWN, offsetof(TokenRow, id), 10, .show = show_id},
+    {NULL, "bytes", CELL_SIZE, offsetof(TokenRow, bytes), 7},
+    {NULL, "  token", CELL_TOKEN, offsetof(TokenRow, id), -2},
 };
 static const Table table = TABLE(NULL, columns);
 

@@ -5,20 +5,20 @@
 #include <stdlib.h>
 
 /* One call of fragments_cut. */
-typedef struct Run {
+typedef struct FragmentsRun {
     const Vocab *vocab;
     const Uncut *uncut;
     const PieceTaker *taker;
     Error *error;
     uint16_t *states; /* [n_patterns][bytes of the text] scratch */
-} Run;
+} FragmentsRun;
 
-static bool out_of_memory(const Run *run, size_t n) {
+static bool out_of_memory(const FragmentsRun *run, size_t n) {
     return error_set(run->error, "not enough memory to tokenize %zu bytes", n);
 }
 
 /* Gives text[0, n) after the vocabulary's patterns from that level on have cut it. */
-static bool cut_words(const Run *run, const char *text, size_t n, size_t level) {
+static bool cut_words(const FragmentsRun *run, const char *text, size_t n, size_t level) {
     const Vocab *vocab = run->vocab;
     if (level == vocab->n_patterns) return run->taker->piece(run->taker->context, text, n);
     Matches matches =
@@ -35,7 +35,7 @@ static bool cut_words(const Run *run, const char *text, size_t n, size_t level) 
  * SentencePiece writes every space as ▁. So it takes a ▁ in the text for a space and cannot give it back.
  * Here every ▁ becomes a space, in the vocabulary and in the text. `first` and `last`: what the text's ends are.
  */
-static bool give_sentence(const Run *run, const char *text, size_t n, bool first, bool last) {
+static bool give_sentence(const FragmentsRun *run, const char *text, size_t n, bool first, bool last) {
     bool add_space = run->vocab->add_space, squeezes = run->vocab->squeezes_spaces;
     bool after_space = first || add_space;
     char *spaced = malloc(n + 1), *begin = spaced + add_space, *end = begin;
@@ -54,7 +54,7 @@ static bool give_sentence(const Run *run, const char *text, size_t n, bool first
 }
 
 /* Text between special tokens. As in llama.cpp, each such fragment is a sentence with a space in front. */
-static bool give_fragment(const Run *run, size_t start, size_t end) {
+static bool give_fragment(const FragmentsRun *run, size_t start, size_t end) {
     String text = run->uncut->text;
     if (start == end) return true;
     return run->vocab->byte_level
@@ -63,7 +63,7 @@ static bool give_fragment(const Run *run, size_t start, size_t end) {
 }
 
 /* The special token that begins at the text's byte i and may stand there, or NULL. */
-static const Prefix *special_at(const Run *run, size_t i) {
+static const Prefix *special_at(const FragmentsRun *run, size_t i) {
     const Vocab *vocab = run->vocab;
     const Uncut *uncut = run->uncut;
     String text = uncut->text;
@@ -72,7 +72,7 @@ static const Prefix *special_at(const Run *run, size_t i) {
     return found < 0 ? NULL : &vocab->specials.items[found];
 }
 
-static bool cut_all(const Run *run) {
+static bool cut_all(const FragmentsRun *run) {
     String text = run->uncut->text;
     unsigned char wanted = run->uncut->special ? BEGINS_SPECIAL : BEGINS_DEFINED;
     size_t start = 0; /* of the fragment */
@@ -93,7 +93,7 @@ static bool cut_all(const Run *run) {
 }
 
 bool fragments_cut(const Vocab *vocab, const Uncut *uncut, const PieceTaker *taker, Error *error) {
-    Run run = {.vocab = vocab, .uncut = uncut, .taker = taker, .error = error};
+    FragmentsRun run = {.vocab = vocab, .uncut = uncut, .taker = taker, .error = error};
     size_t n = uncut->text.n;
     if (n < SIZE_MAX / 2 / MAX_PATTERNS) run.states = malloc(vocab->n_patterns * n * sizeof *run.states + 1);
     if (!run.states) return out_of_memory(&run, n);

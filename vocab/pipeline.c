@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* One call of pipeline_run. */
-typedef struct Run {
+typedef struct PipelineRun {
     const Pipeline *pipeline;
     const PieceTaker *taker;
     Error *error;
@@ -17,9 +17,9 @@ typedef struct Run {
     unsigned char *steers;                  /* a bit for each of `added`, where origins count; or NULL */
     TextBuffer rewritten[2], marks[2];      /* the normaliser's, in turns, and where the bytes come from */
     TextBuffer buffers[PIPELINE_STEPS + 1]; /* of each step that changes a piece, and of unspelling */
-} Run;
+} PipelineRun;
 
-static bool out_of_memory(const Run *run, size_t n) {
+static bool out_of_memory(const PipelineRun *run, size_t n) {
     return error_set(run->error, "not enough memory to tokenize %zu bytes", n);
 }
 
@@ -232,7 +232,7 @@ static bool spell(String text, TextBuffer *out) {
     return ok;
 }
 
-static bool give(Run *run, String text) {
+static bool give(PipelineRun *run, String text) {
     if (!run->pipeline->spelt) return run->taker->piece(run->taker->context, text.data, text.n);
     TextBuffer *out = &run->buffers[PIPELINE_STEPS];
     out->n = 0;
@@ -240,10 +240,10 @@ static bool give(Run *run, String text) {
     return run->taker->piece(run->taker->context, out->data, out->n);
 }
 
-static bool cut(Run *run, size_t step, String text, bool first);
+static bool cut(PipelineRun *run, size_t step, String text, bool first);
 
 /* Splits a text by the matches of a step; `joined` is what the behaviour has put together so far. */
-static bool split(Run *run, size_t step, String text, bool first) {
+static bool split(PipelineRun *run, size_t step, String text, bool first) {
     const Cut *how = &run->pipeline->cuts[step];
     Finder finder;
     size_t from = 0, to = 0, end = 0; /* joined; what the last match ended */
@@ -277,7 +277,7 @@ static bool split(Run *run, size_t step, String text, bool first) {
 }
 
 /* Lets the steps from `step` on cut a text, which is not empty; `first`: it begins the whole text. */
-static bool cut(Run *run, size_t step, String text, bool first) {
+static bool cut(PipelineRun *run, size_t step, String text, bool first) {
     if (step == run->pipeline->n_cuts) return give(run, text);
     const Cut *how = &run->pipeline->cuts[step];
     TextBuffer *out = &run->buffers[step];
@@ -312,7 +312,7 @@ static bool is_word_at(String text, size_t i) {
 }
 
 /* The added token that begins at text[i] and may stand there, or −1. */
-static int32_t find_at(const Run *run, const Prefixes *texts, Marked from, size_t i) {
+static int32_t find_at(const PipelineRun *run, const Prefixes *texts, Marked from, size_t i) {
     String text = from.text;
     if (!prefixes_begin(texts, text.data[i])) return -1;
     return from.marks ? prefixes_find_own(texts, text.data, from.marks, i, text.n, run->steers)
@@ -331,8 +331,8 @@ static bool is_within_word(Marked from, size_t start, size_t end, bool steers) {
  * Gives the added tokens that are in the text to the taker, and what lies between to `rest`. As Hugging Face's library has
  * it, the search goes on behind each match, whether it counts or not, and not behind the white space that it takes.
  */
-static bool find_added(Run *run, const Prefixes *texts, Marked from, bool first,
-                       bool (*rest)(Run *run, Marked text, bool first)) {
+static bool find_added(PipelineRun *run, const Prefixes *texts, Marked from, bool first,
+                       bool (*rest)(PipelineRun *run, Marked text, bool first)) {
     String text = from.text;
     size_t done = 0, spaces = 0; /* what is given so far; where white space ends that is known */
     for (size_t i = 0; texts->n && i < text.n;) {
@@ -358,9 +358,9 @@ static bool find_added(Run *run, const Prefixes *texts, Marked from, bool first,
     return done >= text.n || rest(run, part_of(from, done, text.n - done), first && done == 0);
 }
 
-static bool cut_all(Run *run, Marked text, bool first) { return cut(run, 0, text.text, first); }
+static bool cut_all(PipelineRun *run, Marked text, bool first) { return cut(run, 0, text.text, first); }
 
-static bool normalize_rest(Run *run, Marked text, bool first) {
+static bool normalize_rest(PipelineRun *run, Marked text, bool first) {
     bool dropped = false;
     size_t n = text.text.n;
     if (!normalize(run->pipeline, &text, run->rewritten, run->marks, &dropped)) return out_of_memory(run, n);
@@ -368,7 +368,7 @@ static bool normalize_rest(Run *run, Marked text, bool first) {
 }
 
 /* The bits of tokens as bits of the pipeline's list. */
-static bool take_steers(Run *run, const unsigned char *steers) {
+static bool take_steers(PipelineRun *run, const unsigned char *steers) {
     const Pipeline *pipeline = run->pipeline;
     if (!(run->steers = calloc(pipeline->n_added / 8 + 1, 1))) return out_of_memory(run, pipeline->n_added);
     for (size_t i = 0; i < pipeline->n_added; i++)
@@ -377,7 +377,7 @@ static bool take_steers(Run *run, const unsigned char *steers) {
 }
 
 bool pipeline_run(const Pipeline *pipeline, const Uncut *uncut, const PieceTaker *taker, Error *error) {
-    Run run = {.pipeline = pipeline, .taker = taker, .error = error, .special = uncut->special};
+    PipelineRun run = {.pipeline = pipeline, .taker = taker, .error = error, .special = uncut->special};
     bool ok = (!uncut->marks || take_steers(&run, uncut->steers)) &&
               find_added(&run, &pipeline->as_is, (Marked){uncut->text, uncut->marks}, true, normalize_rest);
     for (size_t i = 0; i < 2; i++) free(run.rewritten[i].data);
