@@ -137,7 +137,7 @@ typedef struct Work {
     Threads *threads;
     SumTries *adder; /* of this CPU */
     OutputFile output;
-    Writer writer;
+    GgufWriter writer;
     float *weights;       /* [threads][PIECE] */
     unsigned char *bytes; /* of a batch */
     size_t done, total;   /* bytes read */

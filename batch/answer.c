@@ -157,7 +157,7 @@ static void print_logprobs(FILE *file, const Choice *choice, const Request *requ
 }
 
 /* The likeliest of choices, and the one whose bytes are likeliest on average; the first of several. */
-static void print_choices(FILE *file, const Answer *answer) {
+static void print_choices(FILE *file, const BatchAnswer *answer) {
     const Likelihood *all = answer->likelihoods;
     size_t best = 0, by_byte = 0;
     for (size_t i = 0; i < answer->n_likelihoods; i++) {
@@ -184,7 +184,7 @@ static void print_end(FILE *file, const Choice *choice) {
     fprintf(file, "\"n_predicted\": %zu, \"end\": \"%s\"", choice->n_predicted, end_names[choice->end]);
 }
 
-static void print_texts(FILE *file, const Answer *answer, const Request *request,
+static void print_texts(FILE *file, const BatchAnswer *answer, const Request *request,
                         const Tokenizer *tokenizer) {
     fprintf(file, "\"n_prompt\": %zu, \"choices\": [", answer->n_prompt);
     for (size_t i = 0; i < answer->n_choices; i++) {
@@ -197,7 +197,7 @@ static void print_texts(FILE *file, const Answer *answer, const Request *request
     putc(']', file);
 }
 
-static void print_short(FILE *file, const Answer *answer, const Request *request,
+static void print_short(FILE *file, const BatchAnswer *answer, const Request *request,
                         const Tokenizer *tokenizer) {
     putc('{', file);
     print_id(file, request);
@@ -223,7 +223,7 @@ static void print_short(FILE *file, const Answer *answer, const Request *request
     fputs("}\n", file);
 }
 
-static void print_openai_choice(FILE *file, const Answer *answer, size_t i, const Request *request,
+static void print_openai_choice(FILE *file, const BatchAnswer *answer, size_t i, const Request *request,
                                 const Tokenizer *tokenizer) {
     const Choice *choice = &answer->choices[i];
     const bool chats = request->messages;
@@ -236,7 +236,7 @@ static void print_openai_choice(FILE *file, const Answer *answer, size_t i, cons
             choice->end == END_LIMIT || choice->end == END_CONTEXT ? "length" : "stop");
 }
 
-static void print_openai(FILE *file, const Answer *answer, const Request *request, uint64_t number,
+static void print_openai(FILE *file, const BatchAnswer *answer, const Request *request, uint64_t number,
                          const Tokenizer *tokenizer, const char *model) {
     const bool chats = request->messages;
     size_t n_predicted = 0;
@@ -264,14 +264,14 @@ static void print_openai(FILE *file, const Answer *answer, const Request *reques
             answer->n_prompt, n_predicted, answer->n_prompt + n_predicted);
 }
 
-void answer_free(Answer *answer) {
+void answer_free(BatchAnswer *answer) {
     for (size_t i = 0; i < answer->n_choices; i++) choice_free(&answer->choices[i]);
     free(answer->choices);
-    *answer = (Answer){0};
+    *answer = (BatchAnswer){0};
 }
 
-bool answer_print(const Answer *answer, const Request *request, const Tokenizer *tokenizer, const char *model,
-                  TextBuffer *line) {
+bool answer_print(const BatchAnswer *answer, const Request *request, const Tokenizer *tokenizer,
+                  const char *model, TextBuffer *line) {
     TextBuffer name = {0};
     char *bytes = NULL;
     size_t n = 0;

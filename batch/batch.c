@@ -25,7 +25,7 @@ typedef struct Slot {
     Session *session;
     Generator *generator; /* NULL: nothing is under way */
     Request request;
-    Answer answer;
+    BatchAnswer answer;
     size_t number, left; /* of the request among those that are answered; tokens it may still get */
     bool failed;         /* within a callback */
 } Slot;
@@ -66,7 +66,7 @@ static bool write_ready(Batch *batch, Error *error) {
 }
 
 /* Gives an answer away, and frees it and the request. */
-static bool give_answer(Batch *batch, Answer *answer, Request *request, size_t number, Error *error) {
+static bool give_answer(Batch *batch, BatchAnswer *answer, Request *request, size_t number, Error *error) {
     TextBuffer line = {0};
     bool ok = answer_print(answer, request, batch->setup->tokenizer, batch->model, &line) || no_memory(error);
     answer_free(answer);
@@ -155,7 +155,7 @@ static uint64_t seed_of(uint64_t seed, size_t i) {
 static bool begin_text(Batch *batch, Slot *slot, Error *error) {
     const BatchSetup *setup = batch->setup;
     const Request *request = &slot->request;
-    Answer *answer = &slot->answer;
+    BatchAnswer *answer = &slot->answer;
     GeneratorOptions options = {.sampling = request->sampling,
                                 .stop = (const char *const *)request->stops,
                                 .n_stop = request->n_stops,
@@ -190,7 +190,7 @@ static bool begin_text(Batch *batch, Slot *slot, Error *error) {
 /* Answers a request for likelihoods, which is done at once. */
 static void find_likelihoods(Batch *batch, Slot *slot, Error *why) {
     const BatchSetup *setup = batch->setup;
-    Answer *answer = &slot->answer;
+    BatchAnswer *answer = &slot->answer;
     if (!batch->likelihoods)
         batch->likelihoods = likelihoods_new(setup->model, setup->tokenizer, &setup->session, why);
     if (batch->likelihoods)

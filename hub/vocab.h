@@ -39,12 +39,12 @@ void folder_vocab_to_json(Folder *folder);
 void folder_vocab_to_keys(Folder *folder);
 
 /* A text that is written twice: without `out` to count the bytes, and then with it. */
-typedef struct Writer {
+typedef struct FolderWriter {
     char *out;
     size_t n;
-} Writer;
+} FolderWriter;
 
-static inline void put(Writer *writer, const void *bytes, size_t n) {
+static inline void put(FolderWriter *writer, const void *bytes, size_t n) {
     if (writer->out) memcpy(writer->out + writer->n, bytes, n);
     writer->n += n;
 }

@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void put_text(Writer *writer, const char *text) { put(writer, text, strlen(text)); }
+static void put_text(FolderWriter *writer, const char *text) { put(writer, text, strlen(text)); }
 
 /* A text as it stands between the quotes of JSON. */
-static void put_escaped(Writer *writer, String text) {
+static void put_escaped(FolderWriter *writer, String text) {
     char escape[8];
     size_t kept = 0;
     for (size_t i = 0; i < text.n; i++) {
@@ -20,7 +20,7 @@ static void put_escaped(Writer *writer, String text) {
     put(writer, text.data + kept, text.n - kept);
 }
 
-static void put_added(Writer *writer, const Added *token) {
+static void put_added(FolderWriter *writer, const Added *token) {
     static const char *const flags[] = {"single_word", "lstrip", "rstrip", "normalized"};
     char id[48];
     snprintf(id, sizeof id, "{\"id\":%" PRId64 ",\"content\":\"", token->id);
@@ -38,7 +38,7 @@ static void put_added(Writer *writer, const Added *token) {
 }
 
 /* Each line of merges.txt is two parts with a space between; the first may tell the version. */
-static bool put_merges(Folder *folder, Writer *writer) {
+static bool put_merges(Folder *folder, FolderWriter *writer) {
     const char *at = folder->vocab->merges, *end = at + folder->vocab->n_merges;
     bool any = false;
     for (size_t line = 1; at < end; line++) {
@@ -68,7 +68,7 @@ static bool is_qwen(const Folder *folder) {
     return class.n >= strlen(name) && memcmp(class.data, name, strlen(name)) == 0;
 }
 
-static bool put_tokenizer(Folder *folder, Writer *writer) {
+static bool put_tokenizer(Folder *folder, FolderWriter *writer) {
     const FolderVocab *vocab = folder->vocab;
     const Json *space = json_get(folder->tokenizer_config, "add_prefix_space");
     put_text(writer, "{\"added_tokens\":[");
@@ -99,7 +99,7 @@ static bool put_tokenizer(Folder *folder, Writer *writer) {
 }
 
 void folder_vocab_to_json(Folder *folder) {
-    Writer count = {NULL, 0}, writer = {NULL, sizeof(uint64_t)};
+    FolderWriter count = {NULL, 0}, writer = {NULL, sizeof(uint64_t)};
     if (!put_tokenizer(folder, &count)) return;
     uint64_t n = count.n;
     writer.out = builder_room(&folder->builder, sizeof n + count.n + STRING_PADDING);

@@ -48,7 +48,7 @@ static bool place_added(const Folder *folder, FolderVocab *vocab) {
 }
 
 /* The pieces as an array of GGUF. Spaces stand as such in those that are found in the text as it is. */
-static void put_pieces(Writer *writer, const SentencePiece *model) {
+static void put_pieces(FolderWriter *writer, const SentencePiece *model) {
     static const char sign[] = "\xe2\x96\x81";
     for (size_t i = 0; i < model->n; i++) {
         String text = model->pieces[i].text;
@@ -92,12 +92,12 @@ void folder_vocab_to_keys(Folder *folder) {
     const Json *space = json_get(folder->tokenizer_config, "add_prefix_space");
     if (!check_model(folder, model)) return;
     if (!place_added(folder, vocab)) builder_fail(builder, "not enough memory for tokenizer.model");
-    Writer writer = {NULL, 0};
+    FolderWriter writer = {NULL, 0};
     put_pieces(&writer, model);
     size_t n_bytes = writer.n;
     float *scores = builder_room(builder, model->n * sizeof *scores);
     int32_t *types = builder_room(builder, model->n * sizeof *types);
-    writer = (Writer){builder_room(builder, n_bytes + STRING_PADDING), 0};
+    writer = (FolderWriter){builder_room(builder, n_bytes + STRING_PADDING), 0};
     if (!builder->ok) return;
     put_pieces(&writer, model);
     for (size_t i = 0; i < model->n; i++)

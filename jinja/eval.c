@@ -100,7 +100,7 @@ static Any slice(Render *r, Any v, const Node *node) {
         size_t to = end > at ? text_offset(r, text_of(v), (size_t)end) : from;
         return value_text(text_part(text_of(v), from, to - from));
     }
-    Items all = value_items(r, v);
+    JinjaItems all = value_items(r, v);
     Any part = value_new(r, v.kind == VALUE_TUPLE ? VALUE_TUPLE : VALUE_LIST);
     while (!r->failed && (step > 0 ? at < end : at > end)) {
         list_push(r, part, all.items[at]);
@@ -254,7 +254,7 @@ static void eval_arguments(Render *r, const Node *node, Args *args) {
         Any v = eval(r, node->a);
         if (r->failed) return;
         if (node->op == '*') {
-            Items all = value_items(r, v);
+            JinjaItems all = value_items(r, v);
             for (size_t i = 0; i < all.n; i++) list_push(r, list, all.items[i]);
         } else if (node->op == OP_POWER) {
             if (v.kind != VALUE_DICT) fail(r, "'**' is for a dict, not for a %s", value_type(v));

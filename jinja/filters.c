@@ -63,14 +63,14 @@ static void sort_rows(Render *r, Row *rows, Row *spare, size_t n, bool reverse) 
 }
 
 /* The items as rows, each with its key, and room for as many. NULL: there are none. */
-static Row *rows_of(Render *r, Items all, Any attribute, bool case_sensitive) {
+static Row *rows_of(Render *r, JinjaItems all, Any attribute, bool case_sensitive) {
     Row *rows = r->failed || all.n == 0 ? NULL : take(r, 2 * all.n * sizeof *rows);
     for (size_t i = 0; rows && i < all.n && !r->failed; i++)
         rows[i] = (Row){sort_key(r, attribute_of(r, all.items[i], attribute), case_sensitive), all.items[i]};
     return rows;
 }
 
-static Any sorted(Render *r, Items all, Any attribute, bool case_sensitive, bool reverse) {
+static Any sorted(Render *r, JinjaItems all, Any attribute, bool case_sensitive, bool reverse) {
     Any list = value_new(r, VALUE_LIST);
     Row *rows = rows_of(r, all, attribute, case_sensitive);
     if (rows) sort_rows(r, rows, rows + all.n, all.n, reverse);
@@ -95,7 +95,7 @@ FILTER(filter_dictsort) { /* case_sensitive by reverse */
 
 /* The greatest item, or the smallest, of which there may be none. */
 static Any extreme(Render *r, Any self, const Any *p, int sign) {
-    Items all = value_items(r, self);
+    JinjaItems all = value_items(r, self);
     Row *rows = rows_of(r, all, p[1], flag(p[0]));
     size_t best = 0;
     for (size_t i = 1; rows && i < all.n && !r->failed; i++)
@@ -107,7 +107,7 @@ FILTER(filter_min) { return (void)args, extreme(r, self, p, -1); } /* case_sensi
 
 FILTER(filter_unique) { /* case_sensitive attribute */
     (void)args;
-    Items all = value_items(r, self);
+    JinjaItems all = value_items(r, self);
     Row *rows = rows_of(r, all, p[1], flag(p[0]));
     Any list = value_new(r, VALUE_GENERATOR);
     for (size_t i = 0; rows && i < all.n && !r->failed; i++) {
@@ -122,19 +122,19 @@ FILTER(filter_unique) { /* case_sensitive attribute */
 
 FILTER(filter_first) {
     UNUSED;
-    Items all = value_items(r, self);
+    JinjaItems all = value_items(r, self);
     return all.n ? all.items[0] : value_of_kind(VALUE_UNDEFINED);
 }
 FILTER(filter_last) {
     UNUSED;
-    Items all = value_items(r, self);
+    JinjaItems all = value_items(r, self);
     return all.n ? all.items[all.n - 1] : value_of_kind(VALUE_UNDEFINED);
 }
 FILTER(filter_length) { return UNUSED, value_int(value_length(r, self)); }
 
 FILTER(filter_list) {
     UNUSED;
-    Items all = value_items(r, self);
+    JinjaItems all = value_items(r, self);
     Any list = value_new(r, VALUE_LIST);
     for (size_t i = 0; i < all.n && !r->failed; i++) list_push(r, list, all.items[i]);
     return list;
@@ -143,7 +143,7 @@ FILTER(filter_list) {
 FILTER(filter_reverse) {
     UNUSED;
     size_t start = r->out->n;
-    Items all = value_items(r, self);
+    JinjaItems all = value_items(r, self);
     Any list = value_new(r, VALUE_GENERATOR);
     for (size_t i = all.n; i-- > 0 && !r->failed;)
         if (self.kind == VALUE_STRING)
@@ -156,7 +156,7 @@ FILTER(filter_reverse) {
 FILTER(filter_join) { /* d attribute */
     (void)args;
     Text between = text_or(r, p[0], "");
-    Items all = value_items(r, self);
+    JinjaItems all = value_items(r, self);
     size_t start = r->out->n;
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         if (i > 0) emit(r, between);
@@ -168,7 +168,7 @@ FILTER(filter_join) { /* d attribute */
 
 FILTER(filter_sum) { /* attribute start */
     (void)args;
-    Items all = value_items(r, self);
+    JinjaItems all = value_items(r, self);
     Any sum = is_given(p[1]) ? p[1] : value_int(0);
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         Any item = attribute_of(r, all.items[i], p[0]);
@@ -201,7 +201,7 @@ static Any keyword(const Args *args, const char *name) {
 /* map("filter", its arguments …), map(attribute="a.b", default=…) */
 FILTER(filter_map) {
     (void)p;
-    Items all = value_truth(self) ? value_items(r, self) : (Items){0}; /* None, too, has nothing */
+    JinjaItems all = value_truth(self) ? value_items(r, self) : (JinjaItems){0}; /* None, too, has nothing */
     Any list = value_new(r, VALUE_GENERATOR), attribute = keyword(args, "attribute"),
         otherwise = keyword(args, "default");
     Args rest = rest_of(args, 1);
@@ -217,7 +217,7 @@ FILTER(filter_map) {
 
 /* The items that a test, named by argument `at`, holds for or not; without one, those that are true or not. */
 static Any select_items(Render *r, Any self, const Args *args, uint32_t at, bool wanted) {
-    Items all = value_truth(self) ? value_items(r, self) : (Items){0};
+    JinjaItems all = value_truth(self) ? value_items(r, self) : (JinjaItems){0};
     Any list = value_new(r, VALUE_GENERATOR);
     Args rest = rest_of(args, at + 1);
     Any attribute = at > 0 && args->list.n > 0 ? args->list.items[0] : value_of_kind(VALUE_ABSENT);

@@ -327,7 +327,7 @@ FUNCTION(list_append) {
 
 FUNCTION(list_extend) {
     (void)args;
-    Items all = value_items(r, p[0]);
+    JinjaItems all = value_items(r, p[0]);
     for (size_t i = 0; i < all.n && !r->failed; i++) list_push(r, self, all.items[i]);
     return value_of_kind(VALUE_NONE);
 }
@@ -420,9 +420,9 @@ static Any new_dict(Render *r, ValueKind kind, Any from, const Args *args) {
     if (is_given(from) && from.kind == VALUE_DICT) {
         dict = copy(r, from);
     } else if (is_given(from)) {
-        Items all = value_items(r, from);
+        JinjaItems all = value_items(r, from);
         for (size_t i = 0; i < all.n && !r->failed; i++) {
-            Items pair = value_items(r, all.items[i]);
+            JinjaItems pair = value_items(r, all.items[i]);
             if (pair.n != 2)
                 fail(r, "a dict is made of pairs");
             else

@@ -250,11 +250,11 @@ bool value_contains(Render *r, Any container, Any item);
 int64_t value_length(Render *r, Any v);
 
 /* The items that a `for` goes through. */
-typedef struct Items {
+typedef struct JinjaItems {
     const Any *items;
     size_t n;
-} Items;
-Items value_items(Render *r, Any v);
+} JinjaItems;
+JinjaItems value_items(Render *r, Any v);
 
 /*
  * These look at texts, and charge for what they look at: all string work goes through these, or through value_items,

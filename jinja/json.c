@@ -67,7 +67,7 @@ static void emit_key(Render *r, Any key, const Style *style) {
 
 static void emit_items(Render *r, Any v, const Style *style, size_t level) {
     bool is_dict = v.kind == VALUE_DICT;
-    Items all = {v.items->items, v.items->n};
+    JinjaItems all = {v.items->items, v.items->n};
     if (is_dict && style->sorted) {
         Args none = {0};
         Any pairs = call_filter(r, (String){"dictsort", 8}, v, &none);

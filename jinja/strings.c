@@ -199,7 +199,7 @@ METHOD(method_partition) {
 
 METHOD(method_join) {
     (void)args;
-    Items all = value_items(r, p[0]);
+    JinjaItems all = value_items(r, p[0]);
     size_t start = r->out->n;
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         if (i > 0) emit(r, text_of(self));

@@ -62,7 +62,7 @@ static void assign(Render *r, const Node *target, Any value) {
     } else if (target->kind == NODE_GETATTR) {
         assign_attribute(r, target, value);
     } else {
-        Items all = value_items(r, value);
+        JinjaItems all = value_items(r, value);
         size_t n = 0;
         for (const Node *item = target->a; item; item = item->next) n++;
         if (n != all.n) fail(r, "%zu values do not go into %zu names", all.n, n);
@@ -99,7 +99,7 @@ static Flow run_if(Render *r, const Node *node) {
 }
 
 /* The items for which the loop's condition holds. */
-static Items select_items(Render *r, const Node *node, Items all) {
+static JinjaItems select_items(Render *r, const Node *node, JinjaItems all) {
     Any chosen = value_new(r, VALUE_LIST);
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         Scope *before = scope_open(r, r->scope);
@@ -107,13 +107,13 @@ static Items select_items(Render *r, const Node *node, Items all) {
         if (value_truth(eval(r, node->c))) list_push(r, chosen, all.items[i]);
         r->scope = before;
     }
-    return r->failed ? (Items){0} : (Items){chosen.items->items, chosen.items->n};
+    return r->failed ? (JinjaItems){0} : (JinjaItems){chosen.items->items, chosen.items->n};
 }
 
 static void run_for(Render *r, const Node *node) {
     static const String name = {"loop", 4};
     Any over = eval(r, node->b);
-    Items all = r->failed ? (Items){0} : value_items(r, over);
+    JinjaItems all = r->failed ? (JinjaItems){0} : value_items(r, over);
     if (node->c) all = select_items(r, node, all);
     Loop *loop = take(r, sizeof *loop);
     if (!loop) return;

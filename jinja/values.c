@@ -315,15 +315,15 @@ int64_t value_length(Render *r, Any v) {
     }
 }
 
-Items value_items(Render *r, Any v) {
+JinjaItems value_items(Render *r, Any v) {
     Any list;
-    if (!charge(r, 1)) return (Items){0};
+    if (!charge(r, 1)) return (JinjaItems){0};
     switch ((ValueKind)v.kind) {
-    case VALUE_UNDEFINED: return (Items){0};
+    case VALUE_UNDEFINED: return (JinjaItems){0};
     case VALUE_LIST:
-    case VALUE_TUPLE: return (Items){v.items->items, v.items->n};
+    case VALUE_TUPLE: return (JinjaItems){v.items->items, v.items->n};
     case VALUE_GENERATOR: {
-        Items all = {v.items->items, v.items->n};
+        JinjaItems all = {v.items->items, v.items->n};
         v.items->n = 0; /* they can be had once */
         return all;
     }
@@ -339,9 +339,9 @@ Items value_items(Render *r, Any v) {
             list_push(r, list, value_text(text_part(text_of(v), at, n)));
         }
         break;
-    default: fail(r, "a %s cannot be gone through", value_type(v)); return (Items){0};
+    default: fail(r, "a %s cannot be gone through", value_type(v)); return (JinjaItems){0};
     }
-    return r->failed ? (Items){0} : (Items){list.items->items, list.items->n};
+    return r->failed ? (JinjaItems){0} : (JinjaItems){list.items->items, list.items->n};
 }
 
 static bool lists_equal(Render *r, const List *a, const List *b) {
@@ -403,7 +403,7 @@ bool value_contains(Render *r, Any container, Any item) {
         return !r->failed && text_find(r, text_of(container), text_of(item), 0) <= container.n;
     }
     if (container.kind == VALUE_DICT) return dict_find(r, container, item) != NULL;
-    Items all = value_items(r, container);
+    JinjaItems all = value_items(r, container);
     for (size_t i = 0; !r->failed && i < all.n; i++)
         if (value_equals(r, all.items[i], item)) return true;
     return false;

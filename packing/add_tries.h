@@ -34,7 +34,7 @@ static inline Vector nearest_in_table(Vector y, const Vector *middles, const Vec
     return lowest;
 }
 
-OPENED void add_tries(Sums *sums, const Tries *tries, const Levels *levels, const float *x, const float *w,
+OPENED void add_tries(TrySums *sums, const Tries *tries, const Levels *levels, const float *x, const float *w,
                       size_t n, bool has_table) {
     const Vector lowest = all(levels->lowest), highest = all(levels->highest);
     Vector middles[MAX_LEVELS], steps[MAX_LEVELS];
@@ -59,7 +59,7 @@ OPENED void add_tries(Sums *sums, const Tries *tries, const Levels *levels, cons
     }
 }
 
-void SUM_TRIES(Sums *sums, const Tries *tries, const Levels *levels, const float *x, const float *w,
+void SUM_TRIES(TrySums *sums, const Tries *tries, const Levels *levels, const float *x, const float *w,
                size_t n) {
     if (levels->table)
         add_tries(sums, tries, levels, x, w, n, true);

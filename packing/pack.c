@@ -52,7 +52,7 @@ static Scale largest_by_127(const float *x) {
 }
 
 /* MXFP4's scale: the best power of two, as a half of what E8M0 says (half_of_e8m0). */
-static Scale power_of_two(Parts *parts, const Span *span) {
+static Scale power_of_two(Parts *parts, const PackSpan *span) {
     Scale tries[TRIES] = {{0, 0}};
     int exponent, first;
     frexpf(span->extreme / 12, &exponent);
@@ -69,7 +69,7 @@ static bool pack_small(Parts *parts, SumTries *adder, DType dtype, const float *
     if (dtype == DTYPE_Q8_0) {
         scale = round_scale(parts, largest_by_127(x));
     } else {
-        Span span;
+        PackSpan span;
         span_begin(&span, adder, levels, has_mins(dtype) ? MIN_ANY : MIN_NONE, x, BLOCK);
         scale = dtype == DTYPE_MXFP4 ? power_of_two(parts, &span) : round_scale(parts, span_search(&span));
     }
@@ -83,7 +83,7 @@ static int within(int value, int lowest, int highest) {
 }
 
 /* Whole numbers for a span's scale and minimum: the best of those about what the search wants. */
-static Scale settle(Parts *parts, size_t j, const Span *span, const Coding *coding, Scale unit,
+static Scale settle(Parts *parts, size_t j, const PackSpan *span, const Coding *coding, Scale unit,
                     Scale wanted) {
     const int columns = unit.min > 0 ? 4 : 1, rows = TRIES / columns;
     const int first = unit.scale != 0 ? (int)floorf(wanted.scale / unit.scale) - rows / 2 + 1 : 0,
@@ -103,7 +103,7 @@ static Scale settle(Parts *parts, size_t j, const Span *span, const Coding *codi
 static bool pack_large(Parts *parts, SumTries *adder, DType dtype, const float *x) {
     const Coding *coding = &codings[dtype];
     const size_t length = span_of(dtype), n = GROUP / length;
-    Span spans[GROUP_SPANS];
+    PackSpan spans[GROUP_SPANS];
     Scale wanted[GROUP_SPANS], largest = {0, 0};
     for (size_t j = 0; j < n; j++) {
         span_begin(&spans[j], adder, &coding->levels, has_mins(dtype) ? MIN_POSITIVE : MIN_NONE,

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-void span_begin(Span *span, SumTries *adder, const Levels *levels, Minima minima, const float *x, size_t n) {
+void span_begin(PackSpan *span, SumTries *adder, const Levels *levels, Minima minima, const float *x,
+                size_t n) {
     float least = x[0], most = x[0], squares = 0;
     for (size_t i = 0; i < n; i++) {
         least = x[i] < least ? x[i] : least;
@@ -28,7 +29,7 @@ typedef struct Fits {
 } Fits;
 
 /* The error is short of Σw·x², which all tries share. Returns the try of the least one. */
-static size_t find_least(Fits *fits, const Span *span, const Sums *sums) {
+static size_t find_least(Fits *fits, const PackSpan *span, const TrySums *sums) {
     size_t best = 0;
     for (size_t c = 0; c < TRIES; c++) {
         float scale = fits->scale[c], offset = fits->offset[c];
@@ -44,7 +45,7 @@ static size_t find_least(Fits *fits, const Span *span, const Sums *sums) {
 /*
  * Least squares: the scale and offset that suit each try's levels best. Where these are all the same the offset is 0.
  */
-static void fit(Fits *fits, const Span *span, const Sums *sums) {
+static void fit(Fits *fits, const PackSpan *span, const TrySums *sums) {
     const float w = span->sum_w, x = span->sum_x, most = span->minima == MIN_POSITIVE ? -span->base : FLT_MAX;
     for (size_t c = 0; c < TRIES; c++) {
         float level = sums->level[c], square = sums->square[c], product = sums->product[c];
@@ -58,12 +59,12 @@ static void fit(Fits *fits, const Span *span, const Sums *sums) {
 }
 
 /* The tries take the extreme to the last level, and up to 0.8 of the levels' distance before it and behind it. */
-Scale span_search(const Span *span) {
+Scale span_search(const PackSpan *span) {
     const Levels *levels = span->levels;
     const float end = span->minima == MIN_NONE ? levels->lowest : levels->highest;
     const float distance = levels->table ? (levels->highest - levels->lowest) / (float)(levels->n - 1) : 1;
     Tries tries = {.shift = {0}};
-    Sums sums;
+    TrySums sums;
     Fits fits;
     if (fabsf(span->extreme) < 1e-15f) return (Scale){0, -span->base};
     for (size_t c = 0; c < TRIES; c++) {
@@ -76,9 +77,9 @@ Scale span_search(const Span *span) {
     return (Scale){fits.scale[best], -(fits.offset[best] + span->base)};
 }
 
-size_t span_best(const Span *span, const Scale scales[TRIES]) {
+size_t span_best(const PackSpan *span, const Scale scales[TRIES]) {
     Tries tries;
-    Sums sums;
+    TrySums sums;
     Fits fits;
     for (size_t c = 0; c < TRIES; c++) {
         fits.scale[c] = scales[c].scale, fits.offset[c] = -scales[c].min - span->base;

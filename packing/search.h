@@ -24,7 +24,7 @@ typedef struct Scale {
     float scale, min;
 } Scale;
 
-typedef struct Span {
+typedef struct PackSpan {
     const Levels *levels; /* borrowed */
     SumTries *sum_tries;
     Minima minima;
@@ -33,16 +33,17 @@ typedef struct Span {
     float extreme; /* of them, the farthest from 0 */
     float x[SPAN], w[SPAN]; /* [n] */
     float sum_w, sum_x;     /* Σw, Σw·x */
-} Span;
+} PackSpan;
 
 /* n ≤ SPAN weights, none beyond ±1e9. */
-void span_begin(Span *span, SumTries *adder, const Levels *levels, Minima minima, const float *x, size_t n);
+void span_begin(PackSpan *span, SumTries *adder, const Levels *levels, Minima minima, const float *x,
+                size_t n);
 
 /* The best scale and minimum of all, each fitted to the levels that its try gave. Where all weights are 0 so is the scale. */
-Scale span_search(const Span *span);
+Scale span_search(const PackSpan *span);
 
 /* The best of these, as they are. */
-size_t span_best(const Span *span, const Scale tries[TRIES]);
+size_t span_best(const PackSpan *span, const Scale tries[TRIES]);
 
 /* Which level (from 0, the lowest) is nearest to each of n weights. */
 void find_levels(uint8_t *index, const Levels *levels, const float *x, size_t n, Scale scale);

@@ -22,12 +22,12 @@ typedef struct Tries {
     _Alignas(64) float inverse[TRIES], shift[TRIES];
 } Tries;
 
-typedef struct Sums {
+typedef struct TrySums {
     _Alignas(64) float level[TRIES], square[TRIES], product[TRIES]; /* Σw·level, Σw·level², Σw·level·x */
-} Sums;
+} TrySums;
 
 /* Over n weights x, which matter as w says. */
-typedef void SumTries(Sums *sums, const Tries *tries, const Levels *levels, const float *x, const float *w,
+typedef void SumTries(TrySums *sums, const Tries *tries, const Levels *levels, const float *x, const float *w,
                       size_t n);
 
 SumTries sum_tries; /* on any CPU */

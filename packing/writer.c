@@ -6,12 +6,12 @@ enum { VERSION = 3, TYPE_U32 = 4, TYPE_ARRAY = 9, QUANTIZATION_VERSION = 2, DEFA
 
 static const char file_type_key[] = "general.file_type", version_key[] = "general.quantization_version";
 
-bool writer_add(Writer *writer, const void *bytes, size_t n) {
+bool writer_add(GgufWriter *writer, const void *bytes, size_t n) {
     writer->at += n;
     return fwrite(bytes, 1, n, writer->file) == n;
 }
 
-bool writer_pad(Writer *writer) {
+bool writer_pad(GgufWriter *writer) {
     static const char zeros[4096];
     uint64_t n = (writer->alignment - writer->at % writer->alignment) % writer->alignment;
     bool ok = true;
@@ -19,18 +19,18 @@ bool writer_pad(Writer *writer) {
     return ok && writer_add(writer, zeros, (size_t)n);
 }
 
-static bool put_u32(Writer *writer, uint32_t value) { return writer_add(writer, &value, sizeof value); }
-static bool put_u64(Writer *writer, uint64_t value) { return writer_add(writer, &value, sizeof value); }
+static bool put_u32(GgufWriter *writer, uint32_t value) { return writer_add(writer, &value, sizeof value); }
+static bool put_u64(GgufWriter *writer, uint64_t value) { return writer_add(writer, &value, sizeof value); }
 
-static bool put_string(Writer *writer, const char *text, size_t n) {
+static bool put_string(GgufWriter *writer, const char *text, size_t n) {
     return put_u64(writer, n) && writer_add(writer, text, n);
 }
 
-static bool put_number(Writer *writer, const char *key, uint32_t value) {
+static bool put_number(GgufWriter *writer, const char *key, uint32_t value) {
     return put_string(writer, key, strlen(key)) && put_u32(writer, TYPE_U32) && put_u32(writer, value);
 }
 
-static bool put_value(Writer *writer, const Value *value) {
+static bool put_value(GgufWriter *writer, const Value *value) {
     return put_string(writer, value->key.data, value->key.n) && put_u32(writer, value->type) &&
            (value->type != TYPE_ARRAY || (put_u32(writer, value->element) && put_u64(writer, value->n))) &&
            writer_add(writer, value->data, value->n_bytes);
@@ -63,7 +63,7 @@ static uint64_t count_carried(const Checkpoint *checkpoint, Part part) {
     return n;
 }
 
-static bool put_metadata(Writer *writer, const Checkpoint *checkpoint, Part part) {
+static bool put_metadata(GgufWriter *writer, const Checkpoint *checkpoint, Part part) {
     bool ok = true;
     for (size_t i = 0; checkpoint && ok && i < checkpoint_n_values(checkpoint); i++) {
         Value value = checkpoint_value(checkpoint, i);
@@ -80,7 +80,7 @@ uint64_t writer_tensor_bytes(const Tensor *tensor, DType dtype) {
     return n / info->block * info->block_bytes;
 }
 
-static bool put_tensors(Writer *writer, const Checkpoint *checkpoint, const DType *types) {
+static bool put_tensors(GgufWriter *writer, const Checkpoint *checkpoint, const DType *types) {
     uint64_t offset = 0;
     for (size_t i = 0; i < checkpoint_n_tensors(checkpoint); i++) {
         const Tensor *tensor = checkpoint_tensor(checkpoint, i);
@@ -94,9 +94,9 @@ static bool put_tensors(Writer *writer, const Checkpoint *checkpoint, const DTyp
     return true;
 }
 
-bool writer_begin(Writer *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,
+bool writer_begin(GgufWriter *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,
                   const DType *types, uint32_t file_type) {
-    *writer = (Writer){.file = file, .alignment = DEFAULT_ALIGNMENT};
+    *writer = (GgufWriter){.file = file, .alignment = DEFAULT_ALIGNMENT};
     checkpoint_u64(checkpoint, "general.alignment", &writer->alignment, NULL); /* the reader has checked it */
     const Part part = vocabulary ? OF_MODEL_ALONE : OF_MODEL;
     uint64_t n_values = 2 + count_carried(checkpoint, part) + count_carried(vocabulary, OF_VOCABULARY);

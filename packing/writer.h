@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef struct Writer {
+typedef struct GgufWriter {
     FILE *file;         /* borrowed */
     uint64_t alignment; /* the checkpoint's own */
     uint64_t at;        /* bytes written */
-} Writer;
+} GgufWriter;
 
 /* Bytes that a tensor takes in another type. */
 uint64_t writer_tensor_bytes(const Tensor *tensor, DType dtype);
@@ -24,11 +24,11 @@ uint64_t writer_tensor_bytes(const Tensor *tensor, DType dtype);
  * checkpoint's own) brings all "tokenizer." keys. types[i] is what tensor i will have. Each function of this file returns false with errno where it cannot
  * write.
  */
-bool writer_begin(Writer *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,
+bool writer_begin(GgufWriter *writer, FILE *file, const Checkpoint *checkpoint, const Checkpoint *vocabulary,
                   const DType *types, uint32_t file_type);
 
 /* The next bytes of the tensors' data, and after each tensor its padding. */
-bool writer_add(Writer *writer, const void *bytes, size_t n);
-bool writer_pad(Writer *writer);
+bool writer_add(GgufWriter *writer, const void *bytes, size_t n);
+bool writer_pad(GgufWriter *writer);
 
 #endif

@@ -62,12 +62,12 @@ static bool comes_from_page(const Serve *serve, const HttpRequest *request, bool
     return !needed || origins || sites;
 }
 
-static void refuse(Answer *answer, int status) {
+static void refuse(HttpAnswer *answer, int status) {
     const char *reason = http_reason(status);
-    *answer = (Answer){status, "text/plain", answer_policy, reason, strlen(reason)};
+    *answer = (HttpAnswer){status, "text/plain", answer_policy, reason, strlen(reason)};
 }
 
-static void route(void *user, const HttpRequest *request, Answer *answer) {
+static void route(void *user, const HttpRequest *request, HttpAnswer *answer) {
     const Serve *serve = user;
     String host, target = request->target;
     bool posts = string_equals(request->method, "POST"),
@@ -88,7 +88,7 @@ static void route(void *user, const HttpRequest *request, Answer *answer) {
     else if (asks ? !posts : !gets)
         refuse(answer, 405);
     else if (!asks)
-        *answer = (Answer){200, "text/html", page_policy, serve->page, serve->n_page};
+        *answer = (HttpAnswer){200, "text/html", page_policy, serve->page, serve->n_page};
 }
 
 /* ---- Requests ---- */
@@ -165,7 +165,7 @@ static void put_error(char **text, size_t *n, const Error *error) {
     fclose(file);
 }
 
-static void answer_ask(void *user, const HttpRequest *request, const atomic_bool *stop, Answer *answer) {
+static void answer_ask(void *user, const HttpRequest *request, const atomic_bool *stop, HttpAnswer *answer) {
     Serve *serve = user;
     char *words[MAX_WORDS + 1], *text = NULL;
     size_t n_words = 0, n = 0;
@@ -176,7 +176,7 @@ static void answer_ask(void *user, const HttpRequest *request, const atomic_bool
     free(bytes);
     if (code != EXIT_SUCCESS) put_error(&text, &n, &error);
     int status = code == EXIT_SUCCESS ? 200 : code == EXIT_USAGE ? 400 : 422;
-    *answer = (Answer){text ? status : 500, "application/json", answer_policy, text, n, .owned = text};
+    *answer = (HttpAnswer){text ? status : 500, "application/json", answer_policy, text, n, .owned = text};
 }
 
 /* ---- The page ---- */

@@ -52,7 +52,7 @@ typedef struct Connection {
     char *in;           /* [n] of room: what has been read and is not answered */
     size_t n, room, needed;
     HttpRequest request;
-    Answer answer;
+    HttpAnswer answer;
     char head[HEAD_ROOM];
     size_t n_head, n_body, sent; /* sent: of both */
     bool closes;                 /* when the answer is out */
@@ -137,7 +137,7 @@ static bool is_passing(void) { return errno == EAGAIN || errno == EINTR; }
 
 static void drop_answer(Connection *c) {
     free(c->answer.owned);
-    c->answer = (Answer){0};
+    c->answer = (HttpAnswer){0};
 }
 
 static void close_connection(Connection *c) {
@@ -200,7 +200,7 @@ static void write_more(Server *server, Connection *c) {
 }
 
 static void begin_writing(Server *server, Connection *c) {
-    const Answer *answer = &c->answer;
+    const HttpAnswer *answer = &c->answer;
     char date[40];
     time_t now = time(NULL);
     struct tm utc;
@@ -226,8 +226,8 @@ static void begin_writing(Server *server, Connection *c) {
 /* An answer of the server's own: what is wrong with the request, or with the hour. */
 static void answer_plainly(Server *server, Connection *c, int status) {
     const char *reason = http_reason(status);
-    c->answer =
-        (Answer){status, "text/plain", "default-src 'none'; frame-ancestors 'none'", reason, strlen(reason)};
+    c->answer = (HttpAnswer){status, "text/plain", "default-src 'none'; frame-ancestors 'none'", reason,
+                             strlen(reason)};
     c->closes = true;
     begin_writing(server, c);
 }

@@ -11,20 +11,20 @@
 
 #include <stdatomic.h>
 
-typedef struct Answer {
+typedef struct HttpAnswer {
     int status;         /* 0: there is none */
     const char *type;   /* of the body: "text/html" */
     const char *policy; /* Content-Security-Policy */
     const char *body;   /* [n] */
     size_t n;
     char *owned; /* freed when the answer has gone out: the body, or NULL where that lives on */
-} Answer;
+} HttpAnswer;
 
 typedef struct Service {
     /* Answers a request at once, or leaves answer->status 0: it is then worked at. */
-    void (*route)(void *user, const HttpRequest *request, Answer *answer);
+    void (*route)(void *user, const HttpRequest *request, HttpAnswer *answer);
     /* Answers it, on a thread of its own. When *stop is set nobody waits for it any more: any answer does. */
-    void (*work)(void *user, const HttpRequest *request, const atomic_bool *stop, Answer *answer);
+    void (*work)(void *user, const HttpRequest *request, const atomic_bool *stop, HttpAnswer *answer);
     void *user;
     const char *secret; /* that the log must not show where a path has it */
 } Service;

@@ -309,11 +309,11 @@ static int read_choice(Parser *parser) {
     return choice;
 }
 
-static int add_node(Parser *parser, Node node) {
+static int add_node(Parser *parser, RegexNode node) {
     Program *program = parser->program;
     if (program->n == MAX_NODES) return reader_fail(&parser->in, "too large");
     if (program->n == program->capacity) {
-        Node *nodes = grow(program->nodes, sizeof *nodes, program->n + 1, &program->capacity);
+        RegexNode *nodes = grow(program->nodes, sizeof *nodes, program->n + 1, &program->capacity);
         if (!nodes) return reader_out_of_memory(&parser->in);
         program->nodes = nodes;
     }
@@ -325,9 +325,9 @@ static int add_node(Parser *parser, Node node) {
 
 static int add_split(Parser *parser, int first, int second, bool lazy) {
     if (first < 0) return FAILED;
-    return add_node(parser, (Node){.kind = NODE_SPLIT,
-                                   .next = (uint16_t)(lazy ? second : first),
-                                   .other = (uint16_t)(lazy ? first : second)});
+    return add_node(parser, (RegexNode){.kind = NODE_SPLIT,
+                                        .next = (uint16_t)(lazy ? second : first),
+                                        .other = (uint16_t)(lazy ? first : second)});
 }
 
 static int emit(Parser *parser, int tree, int next);
@@ -336,10 +336,11 @@ static int emit_repeat(Parser *parser, Tree tree, int next) {
     int end = next;
     if (tree.max == UNBOUNDED) {
         uint16_t exit = (uint16_t)next;
-        int loop = add_node(parser, (Node){.kind = NODE_LOOP, .next = exit, .other = exit, .exit = exit});
+        int loop =
+            add_node(parser, (RegexNode){.kind = NODE_LOOP, .next = exit, .other = exit, .exit = exit});
         int body = emit(parser, tree.last, loop);
         if (body < 0) return FAILED;
-        Node *node = &parser->program->nodes[loop];
+        RegexNode *node = &parser->program->nodes[loop];
         *(tree.lazy ? &node->other : &node->next) = (uint16_t)body;
         next = tree.min ? body : loop;
         tree.min -= tree.min > 0;
@@ -357,7 +358,7 @@ static int emit(Parser *parser, int index, int next) {
     int first = FAILED;
     if (next < 0) return FAILED;
     if (++parser->steps > MAX_STEPS) return reader_fail(&parser->in, "too large");
-    Node node = {.negated = tree.negated, .set = tree.set, .next = (uint16_t)next};
+    RegexNode node = {.negated = tree.negated, .set = tree.set, .next = (uint16_t)next};
     switch (tree.kind) {
     case TREE_SET: node.kind = NODE_SET; return add_node(parser, node);
     case TREE_SEQUENCE:
@@ -374,7 +375,7 @@ static int emit(Parser *parser, int index, int next) {
     case TREE_REPEAT: return emit_repeat(parser, tree, next);
     case TREE_AHEAD:
         parser->level++;
-        first = add_node(parser, (Node){.kind = NODE_MATCH});
+        first = add_node(parser, (RegexNode){.kind = NODE_MATCH});
         first = emit(parser, tree.last, first);
         parser->level--;
         node.kind = NODE_AHEAD;
@@ -392,7 +393,7 @@ bool program_read(Program *program, String text, Error *error) {
     *program = (Program){0};
     int tree = text.n > MAX_BYTES ? reader_fail(&parser.in, "longer than 8192 bytes") : read_choice(&parser);
     if (tree >= 0 && parser.in.at < text.n) tree = reader_fail(&parser.in, "a ) without its (");
-    int start = tree < 0 ? FAILED : emit(&parser, tree, add_node(&parser, (Node){.kind = NODE_MATCH}));
+    int start = tree < 0 ? FAILED : emit(&parser, tree, add_node(&parser, (RegexNode){.kind = NODE_MATCH}));
     free(parser.trees);
     program->start = (uint16_t)start;
     return start >= 0;

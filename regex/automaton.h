@@ -6,24 +6,24 @@
 #include "base/text.h"
 #include "unicode/charset.h"
 
-typedef enum NodeKind {
+typedef enum RegexNodeKind {
     NODE_MATCH,  /* the end of the expression, or of a lookahead */
     NODE_SET,    /* takes a character of sets[set], then `next` */
     NODE_SPLIT,  /* `next`, or if that cannot match, `other` */
     NODE_LOOP,   /* the same; the one of both that is not `exit` leads back here */
     NODE_AHEAD,  /* `next`, where what begins at `other` matches from here on; or, if negated, does not */
     NODE_BEHIND, /* `next`, where the character before is of sets[set]; or, if negated, is not */
-} NodeKind;
+} RegexNodeKind;
 
-typedef struct Node {
-    NodeKind kind;
+typedef struct RegexNode {
+    RegexNodeKind kind;
     bool negated;
     unsigned char level; /* lookaheads that it is part of, one within the other */
     uint16_t set, next, other, exit;
-} Node;
+} RegexNode;
 
 typedef struct Program {
-    Node *nodes; /* [n]; nodes[0] ends the expression */
+    RegexNode *nodes; /* [n]; nodes[0] ends the expression */
     size_t n, capacity;
     CharSet *sets; /* [n_sets] sorted, no two equal */
     size_t n_sets, sets_capacity;

@@ -159,7 +159,7 @@ static void close_state(Compiler *compiler, uint64_t *state, size_t behind) {
             changed = false;
             compiler->work += program->n;
             for (size_t i = 0; i < program->n; i++) {
-                const Node *node = &program->nodes[i];
+                const RegexNode *node = &program->nodes[i];
                 if (node->level != level || node->kind == NODE_SET || has(state, i)) continue;
                 bool can = node->kind == NODE_MATCH || has(state, node->next);
                 if (node->kind == NODE_SPLIT || node->kind == NODE_LOOP) can = can || has(state, node->other);
@@ -219,11 +219,11 @@ static bool find_states(Compiler *compiler) {
  */
 static size_t find_leaf(Compiler *compiler, const uint64_t *state, size_t node, uint16_t *stack,
                         uint64_t *seen) {
-    const Node *nodes = compiler->program.nodes;
+    const RegexNode *nodes = compiler->program.nodes;
     size_t n = 0;
     memset(seen, 0, compiler->n_words * sizeof *seen);
     for (;; compiler->work++) {
-        NodeKind kind = nodes[node].kind;
+        RegexNodeKind kind = nodes[node].kind;
         bool again = has(seen, node);
         put(seen, node);
         if (!has(state, node) || (again && kind != NODE_LOOP)) {

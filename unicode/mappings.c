@@ -361,7 +361,7 @@ static MappingTable unpack_table(Unpacking *from, bool marks) {
         if (marks) mark(mappings, code);
         if (marks && head % 3 == 0 && n == 2) {
             uint64_t pair = (uint64_t)chars[0] << 32 | chars[1];
-            mappings->compositions[mappings->n_compositions++] = (Composition){pair, code};
+            mappings->compositions[mappings->n_compositions++] = (UnicodeComposition){pair, code};
             mark(mappings, chars[1]);
         }
         before = from->n_chars, n_before = n;
@@ -371,18 +371,18 @@ static MappingTable unpack_table(Unpacking *from, bool marks) {
 }
 
 static int compare_pairs(const void *a, const void *b) {
-    uint64_t x = ((const Composition *)a)->pair, y = ((const Composition *)b)->pair;
+    uint64_t x = ((const UnicodeComposition *)a)->pair, y = ((const UnicodeComposition *)b)->pair;
     return (x > y) - (x < y);
 }
 
 Mappings *mappings_new(void) {
     Unpacking from = {.next = packed[0]};
     size_t n_rows = take(&from), n_chars = take(&from), n_compositions = take(&from);
-    Mappings *mappings = calloc(1, sizeof *mappings + n_compositions * sizeof(Composition) +
+    Mappings *mappings = calloc(1, sizeof *mappings + n_compositions * sizeof(UnicodeComposition) +
                                        n_rows * sizeof(Mapping) + n_chars * sizeof(uint32_t));
     if (!mappings) return NULL;
     from.mappings = mappings;
-    mappings->compositions = (Composition *)(mappings + 1);
+    mappings->compositions = (UnicodeComposition *)(mappings + 1);
     from.rows = (Mapping *)(mappings->compositions + n_compositions);
     mappings->chars = (uint32_t *)(from.rows + n_rows);
     mappings->decompositions = unpack_table(&from, true);
@@ -390,7 +390,7 @@ Mappings *mappings_new(void) {
     mappings->classes = unpack_table(&from, true);
     for (uint32_t code = HANGUL_FIRST; code <= HANGUL_LAST; code++) mark(mappings, code);
     for (uint32_t code = HANGUL_VOWEL; code < HANGUL_TAIL + HANGUL_TAILS; code++) mark(mappings, code);
-    qsort(mappings->compositions, n_compositions, sizeof(Composition), compare_pairs);
+    qsort(mappings->compositions, n_compositions, sizeof(UnicodeComposition), compare_pairs);
     return mappings;
 }
 
@@ -412,8 +412,8 @@ uint32_t mappings_compose(const Mappings *mappings, uint32_t first, uint32_t sec
     bool is_open =
         first - HANGUL_FIRST <= HANGUL_LAST - HANGUL_FIRST && (first - HANGUL_FIRST) % HANGUL_TAILS == 0;
     if (is_open && second - HANGUL_TAIL - 1 < HANGUL_TAILS - 1) return first + second - HANGUL_TAIL;
-    Composition key = {.pair = (uint64_t)first << 32 | second};
-    const Composition *found =
+    UnicodeComposition key = {.pair = (uint64_t)first << 32 | second};
+    const UnicodeComposition *found =
         bsearch(&key, mappings->compositions, mappings->n_compositions, sizeof key, compare_pairs);
     return found ? found->code : 0;
 }

@@ -35,16 +35,16 @@ typedef struct MappingTable {
 } MappingTable;
 
 /* Two characters that compose to one. */
-typedef struct Composition {
+typedef struct UnicodeComposition {
     uint64_t pair; /* first << 32 | second */
     uint32_t code;
-} Composition;
+} UnicodeComposition;
 
 /* Immutable once unpacked. */
 typedef struct Mappings {
     MappingTable decompositions, lower, classes; /* classes: those that are not 0 */
     uint32_t *chars;
-    Composition *compositions; /* [n_compositions] by pair */
+    UnicodeComposition *compositions; /* [n_compositions] by pair */
     size_t n_compositions;
     uint64_t
         changes[0x110000 / 64 / 64]; /* bit: one of 64 code points may change, or what is in front of it */

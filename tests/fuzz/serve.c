@@ -28,13 +28,13 @@ int __wrap_server_listen(unsigned *port, Error *error) {
     return 0;
 }
 
-static void __attribute__((noreturn)) wrong(const Answer *answer, const char *what) {
+static void __attribute__((noreturn)) wrong(const HttpAnswer *answer, const char *what) {
     fprintf(stderr, "WRONG: %s; status %d: %.*s\n", what, answer->status, (int)answer->n, answer->body);
     abort();
 }
 
 /* JSON reads back, and nothing is said that a terminal must not be given; an error is one line that the JSON names. */
-static void check(const Answer *answer) {
+static void check(const HttpAnswer *answer) {
     Error error;
     uint32_t c;
     if (strcmp(answer->type, "application/json") != 0) return;
@@ -74,7 +74,7 @@ bool __wrap_server_run(int listener, const Service *service, Error *error) {
         memcpy(copy, bytes + at, n - at);
         char *exact = realloc(copy, n - at ? n - at : 1);
         status = http_read(exact, n - at, &request, &needed);
-        Answer answer = {0};
+        HttpAnswer answer = {0};
         if (status == 0 && needed <= n - at) wrong(&answer, "a request that needs less than is there");
         if (status == 200) {
             if (needed > n - at || needed == 0) wrong(&answer, "a request of another length");
