@@ -312,7 +312,7 @@ bool attn_session_restore(AttnSession *session, bool (*read)(void *user, void *b
 void attn_session_free(AttnSession *session) {
     if (!session) return;
     session_free(session->session);
-    kept_free(&session->kept);
+    saved_free(&session->saved);
     if (!session->options.beside) threads_free(session->threads);
     free(session);
 }

@@ -14,14 +14,14 @@ typedef struct GradientRun {
     double value;
 } GradientRun;
 
-static bool wants_kept(void *user, ProbeSite site, size_t layer, size_t head) {
+static bool wants_saved(void *user, ProbeSite site, size_t layer, size_t head) {
     const GradientRun *run = user;
     (void)head;
-    return (run->probe || site == PROBE_RESID_POST) && kept_wants(&run->session->kept, site, layer);
+    return (run->probe || site == PROBE_RESID_POST) && saved_wants(&run->session->saved, site, layer);
 }
 
 static void keep(void *user, const Activation *seen) {
-    kept_visit(&((GradientRun *)user)->session->kept, seen);
+    saved_visit(&((GradientRun *)user)->session->saved, seen);
 }
 
 static bool wants_gradient(void *user, ProbeSite site, size_t layer, size_t head) {
@@ -77,7 +77,7 @@ static bool check_terms(const GradientRun *run, size_t n, Error *error) {
 }
 
 static bool go_there(GradientRun *run, AttnSession *session, const int32_t *tokens, size_t n, Error *error) {
-    const Probe keeper = {run, wants_kept, keep};
+    const Probe keeper = {run, wants_saved, keep};
     session_rewind(session->session, 0);
     session_watch(session->session, &keeper);
     bool ok = session_feed(session->session, tokens, n, NULL, 0, error);
@@ -92,7 +92,7 @@ static bool go_back(GradientRun *run, size_t n, Error *error) {
                      .compute = {.kernels = session->kernels, .threads = session->threads},
                      .n = n,
                      .n_ctx = session_n_ctx(session->session),
-                     .kept = &session->kept,
+                     .saved = &session->saved,
                      .first_logits = n,
                      .logits_gradient = logits_gradient,
                      .user = run,
@@ -106,10 +106,10 @@ static bool go_back(GradientRun *run, size_t n, Error *error) {
 }
 
 static bool make_room(AttnSession *session, size_t n, Error *error) {
-    if (session->kept.n == n) return true;
-    kept_free(&session->kept);
-    bool ok = backward_room(&session->kept, session->model->model, n, BACKWARD_KEPT, error);
-    if (!ok) kept_free(&session->kept);
+    if (session->saved.n == n) return true;
+    saved_free(&session->saved);
+    bool ok = backward_room(&session->saved, session->model->model, n, BACKWARD_SAVED, error);
+    if (!ok) saved_free(&session->saved);
     return ok;
 }
 

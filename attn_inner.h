@@ -4,7 +4,7 @@
 
 #include "attn.h"
 #include "base/error.h"
-#include "gradients/kept.h"
+#include "gradients/saved_activations.h"
 #include "kernels/kernels.h"
 #include "model.h"
 #include "probe.h"
@@ -25,7 +25,8 @@ struct AttnSession {
     Session *session;
     AttnSessionOptions options;
     Probe inner; /* what the engine calls, and what calls the options' probe */
-    Kept kept;   /* of the last attn_gradient: touching as much memory anew takes a sixth of its CPU time */
+    /* Of the last attn_gradient: touching as much memory anew takes a sixth of its CPU time. */
+    SavedActivations saved;
 };
 
 _Static_assert(sizeof(AttnError) == sizeof(Error), "errors have the same size inside and outside");

@@ -35,7 +35,7 @@ typedef struct BackwardPass {
     MlpTrace mlp;
     ExpertsTrace experts;
     float *resid;             /* [n][d_model] the gradient of the residual stream, as far as it has come */
-    const float *mid;         /* [n][d_model] the stream between attention and MLP: kept, or … */
+    const float *mid;         /* [n][d_model] the stream between attention and MLP: saved, or … */
     float *own_mid;           /* … made here */
     float *d_pre;             /* [n][d_model] the gradient that branches add below them */
     float *normed, *d_normed; /* [CHUNK][d_model] what a branch reads */
@@ -117,7 +117,7 @@ static void make_logits(const BackwardPass *pass, const float *resid, size_t n, 
 }
 
 static const float *stream_at(const BackwardPass *pass, size_t layer) {
-    return pass->task->kept->layers[layer].pre;
+    return pass->task->saved->layers[layer].pre;
 }
 
 /* The gradient of what leaves the last layer. */
@@ -201,15 +201,15 @@ static const Norm *mlp_norm(const BackwardPass *pass, const LayerWeights *w) {
 
 static bool keeps_state(const LayerWeights *w) { return w->state.mixer != MIXER_ATTENTION; }
 
-/* Makes the attention of a layer again as far as it is not kept, or what stands in its place. */
+/* Makes the attention of a layer again as far as it is not saved, or what stands in its place. */
 static void trace_attention(BackwardPass *pass, const LayerWeights *w, size_t layer) {
     size_t n = pass->task->n, d = pass->config->d_model;
     const float *pre = stream_at(pass, layer);
-    const KeptLayer *kept = &pass->task->kept->layers[layer];
-    const bool is_kept = kept->at[KEPT_Q];
-    attention_trace_begin(pass->attention, &w->attention, layer, is_kept ? kept : NULL);
+    const SavedLayer *saved = &pass->task->saved->layers[layer];
+    const bool is_saved = saved->at[SAVED_Q];
+    attention_trace_begin(pass->attention, &w->attention, layer, is_saved ? saved : NULL);
     if (keeps_state(w)) states_trace_begin(pass->states, &w->state);
-    for (size_t t = 0, m; t < n && !is_kept; t += m) {
+    for (size_t t = 0, m; t < n && !is_saved; t += m) {
         m = smaller(CHUNK, n - t);
         const float *x = read_rows(pass, &w->attn_norm, pre + t * d, m);
         if (keeps_state(w))
@@ -232,11 +232,11 @@ static void make_attention(const BackwardPass *pass, const LayerWeights *w, size
     finish_branch(pass, &w->attn_post_norm, m);
 }
 
-/* Finds the stream between attention and MLP: that which enters a parallel layer, or was kept, or is made again. */
+/* Finds the stream between attention and MLP: that which enters a parallel layer, or was saved, or is made again. */
 static void find_mid(BackwardPass *pass, const LayerWeights *w, size_t layer) {
     size_t n = pass->task->n, d = pass->config->d_model;
-    const float *kept = pass->task->kept->layers[layer].at[KEPT_MID];
-    pass->mid = pass->config->parallel_residual ? stream_at(pass, layer) : kept ? kept : pass->own_mid;
+    const float *saved = pass->task->saved->layers[layer].at[SAVED_MID];
+    pass->mid = pass->config->parallel_residual ? stream_at(pass, layer) : saved ? saved : pass->own_mid;
     if (pass->mid != pass->own_mid) return;
     memcpy(pass->own_mid, stream_at(pass, layer), n * d * sizeof *pass->own_mid);
     for (size_t t = 0, m; t < n; t += m) {
@@ -246,17 +246,17 @@ static void find_mid(BackwardPass *pass, const LayerWeights *w, size_t layer) {
     }
 }
 
-/* Makes the MLP of rows [t, t + m) again; its hidden numbers may have been kept. */
+/* Makes the MLP of rows [t, t + m) again; its hidden numbers may have been saved. */
 static void trace_mlp(BackwardPass *pass, const LayerWeights *w, size_t layer, size_t t, size_t m) {
-    const KeptLayer *kept = &pass->task->kept->layers[layer];
-    const float *pre = kept->at[KEPT_MLP_PRE], *linear = kept->at[KEPT_MLP_PRE_LINEAR];
-    const size_t at = t * kept->width[KEPT_MLP_PRE];
+    const SavedLayer *saved = &pass->task->saved->layers[layer];
+    const float *pre = saved->at[SAVED_MLP_PRE], *linear = saved->at[SAVED_MLP_PRE_LINEAR];
+    const size_t at = t * saved->width[SAVED_MLP_PRE];
     if (!pre)
         mlp_trace(&pass->compute, pass->config->mlp, &w->mlp, m,
                   read_rows(pass, mlp_norm(pass, w), pass->mid + t * pass->config->d_model, m), &pass->mlp);
     else
-        mlp_trace_kept(&pass->compute, pass->config->mlp, m, w->mlp.up.w.rows, (linear ? linear : pre) + at,
-                       linear ? pre + at : NULL, &pass->mlp);
+        mlp_trace_saved(&pass->compute, pass->config->mlp, m, w->mlp.up.w.rows, (linear ? linear : pre) + at,
+                        linear ? pre + at : NULL, &pass->mlp);
 }
 
 /* Rows [t, t + m) back through the MLP: adds to the gradient of what it reads. */
@@ -430,26 +430,26 @@ static void back_embed(BackwardPass *pass) {
     }
 }
 
-/* The widths of a layer's sites that may be kept. Attention with gates, states and experts are made again. */
-static void widths_of(const Config *config, const LayerWeights *w, size_t width[N_KEPT]) {
-    for (size_t i = 0; i < N_KEPT; i++) width[i] = 0;
+/* The widths of a layer's sites that may be saved. Attention with gates, states and experts are made again. */
+static void widths_of(const Config *config, const LayerWeights *w, size_t width[N_SAVED]) {
+    for (size_t i = 0; i < N_SAVED; i++) width[i] = 0;
     if (!keeps_state(w) && !config->family->gated_attention) {
-        width[KEPT_Q] = width[KEPT_Z] = config->n_head * config->d_head;
-        width[KEPT_K] = width[KEPT_V] = config->n_head_kv * config->d_head;
+        width[SAVED_Q] = width[SAVED_Z] = config->n_head * config->d_head;
+        width[SAVED_K] = width[SAVED_V] = config->n_head_kv * config->d_head;
     }
-    if (!config->parallel_residual) width[KEPT_MID] = config->d_model;
+    if (!config->parallel_residual) width[SAVED_MID] = config->d_model;
     if (w->experts.n_expert) return;
-    width[KEPT_MLP_PRE] = w->mlp.up.w.rows;
-    if (mlp_has_gate(config->mlp)) width[KEPT_MLP_PRE_LINEAR] = w->mlp.up.w.rows;
+    width[SAVED_MLP_PRE] = w->mlp.up.w.rows;
+    if (mlp_has_gate(config->mlp)) width[SAVED_MLP_PRE_LINEAR] = w->mlp.up.w.rows;
 }
 
-bool backward_room(Kept *kept, const Model *model, size_t n, size_t most, Error *error) {
+bool backward_room(SavedActivations *saved, const Model *model, size_t n, size_t most, Error *error) {
     const Config *config = model_config(model);
-    size_t width[N_KEPT];
-    bool ok = kept_begin(kept, n, config->n_layer, config->d_model, most / sizeof(float));
+    size_t width[N_SAVED];
+    bool ok = saved_begin(saved, n, config->n_layer, config->d_model, most / sizeof(float));
     for (size_t layer = config->n_layer; ok && layer-- > 0;) {
         widths_of(config, &model_weights(model)->layers[layer], width);
-        ok = kept_add(kept, layer, width);
+        ok = saved_add(saved, layer, width);
     }
     return ok || error_set(error, "not enough memory for the way back of %zu tokens", n);
 }

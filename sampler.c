@@ -100,19 +100,19 @@ uint32_t random_draw(uint64_t *state) {
 static float draw_float(uint64_t *state) { return (float)(random_draw(state) >> 8) / 16777216.0f; }
 
 /* The tokens that the steps have left so far. */
-typedef struct Kept {
+typedef struct Shortlist {
     Candidate *items, *spare; /* spare: room for as many */
     size_t n;
     bool sorted;  /* the likeliest first; otherwise by id */
     bool weighed; /* p is what the logits say */
     float mass;   /* of p, where weighed */
-} Kept;
+} Shortlist;
 
-static float largest(const Kept *kept) {
-    if (kept->sorted) return kept->items[0].logit;
-    float max = kept->items[0].logit;
-    for (size_t i = 1; i < kept->n; i++)
-        if (kept->items[i].logit > max) max = kept->items[i].logit;
+static float largest(const Shortlist *list) {
+    if (list->sorted) return list->items[0].logit;
+    float max = list->items[0].logit;
+    for (size_t i = 1; i < list->n; i++)
+        if (list->items[i].logit > max) max = list->items[i].logit;
     return max;
 }
 
@@ -123,14 +123,14 @@ static int by_likelihood(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void keep_likeliest(Kept *kept) {
-    Candidate *best = kept->items;
-    for (size_t i = 1; i < kept->n; i++)
-        if (by_likelihood(&kept->items[i], best) < 0) best = &kept->items[i];
-    kept->items[0] = *best;
-    kept->items[0].p = 1;
-    kept->n = 1, kept->mass = 1;
-    kept->sorted = kept->weighed = true;
+static void keep_likeliest(Shortlist *list) {
+    Candidate *best = list->items;
+    for (size_t i = 1; i < list->n; i++)
+        if (by_likelihood(&list->items[i], best) < 0) best = &list->items[i];
+    list->items[0] = *best;
+    list->items[0].p = 1;
+    list->n = 1, list->mass = 1;
+    list->sorted = list->weighed = true;
 }
 
 enum { DIGIT = 11, BINS = 1 << DIGIT, DIGITS = 3 };
@@ -145,42 +145,42 @@ static size_t digit_of(float logit, int digit) {
 }
 
 /* By digits, the last one first. Of equals the lower id was before the other, and stays there. */
-static void sort(Kept *kept) {
-    for (int digit = 0; digit < DIGITS && !kept->sorted; digit++) {
+static void sort(Shortlist *list) {
+    for (int digit = 0; digit < DIGITS && !list->sorted; digit++) {
         size_t places[BINS] = {0};
-        for (size_t i = 0; i < kept->n; i++) places[digit_of(kept->items[i].logit, digit)]++;
+        for (size_t i = 0; i < list->n; i++) places[digit_of(list->items[i].logit, digit)]++;
         for (size_t bin = 0, place = 0, n; bin < BINS; bin++, place += n)
             n = places[bin], places[bin] = place;
-        for (size_t i = 0; i < kept->n; i++)
-            kept->spare[places[digit_of(kept->items[i].logit, digit)]++] = kept->items[i];
-        Candidate *items = kept->spare;
-        kept->spare = kept->items, kept->items = items;
+        for (size_t i = 0; i < list->n; i++)
+            list->spare[places[digit_of(list->items[i].logit, digit)]++] = list->items[i];
+        Candidate *items = list->spare;
+        list->spare = list->items, list->items = items;
     }
-    kept->sorted = true;
+    list->sorted = true;
 }
 
 /* Softmax of what is left. */
-static void weigh(Kept *kept) {
-    if (kept->weighed) return;
-    float max = largest(kept), sum = 0;
-    for (size_t i = 0; i < kept->n; i++) sum += kept->items[i].p = expf(kept->items[i].logit - max);
-    for (size_t i = 0; i < kept->n; i++) kept->items[i].p /= sum;
-    kept->mass = 1, kept->weighed = true;
+static void weigh(Shortlist *list) {
+    if (list->weighed) return;
+    float max = largest(list), sum = 0;
+    for (size_t i = 0; i < list->n; i++) sum += list->items[i].p = expf(list->items[i].logit - max);
+    for (size_t i = 0; i < list->n; i++) list->items[i].p /= sum;
+    list->mass = 1, list->weighed = true;
 }
 
 /* Each recent token pays repeat and presence once, and frequency for every time it occurs. */
-static void penalise(const Sampler *sampler, Kept *kept) {
+static void penalise(const Sampler *sampler, Shortlist *list) {
     const SamplerOptions *options = &sampler->options;
-    for (size_t i = 0; i < kept->n; i++) {
-        Candidate *it = &kept->items[i];
+    for (size_t i = 0; i < list->n; i++) {
+        Candidate *it = &list->items[i];
         uint32_t count = sampler->counts[it->id];
         if (count == 0) continue;
         it->logit = it->logit > 0 ? it->logit / options->repeat_penalty : it->logit * options->repeat_penalty;
         it->logit -= options->presence_penalty + options->frequency_penalty * (float)count;
     }
-    kept->weighed = false;
-    if (kept->sorted) qsort(kept->items, kept->n, sizeof *kept->items, by_likelihood);
-    if (!isfinite(largest(kept))) keep_likeliest(kept);
+    list->weighed = false;
+    if (list->sorted) qsort(list->items, list->n, sizeof *list->items, by_likelihood);
+    if (!isfinite(largest(list))) keep_likeliest(list);
 }
 
 /* How far a logit lies behind the largest, in steps of 1/64, or so far that it does not matter. */
@@ -190,61 +190,61 @@ static size_t steps_behind(float largest, float logit) {
 }
 
 /* Sorts only those that are not more steps behind than the k-th likeliest. */
-static void keep_top_k(const Sampler *sampler, Kept *kept) {
+static void keep_top_k(const Sampler *sampler, Shortlist *list) {
     size_t k = sampler->options.top_k;
-    if (k >= kept->n) return;
-    if (!kept->sorted) {
+    if (k >= list->n) return;
+    if (!list->sorted) {
         size_t sizes[BINS] = {0}, last = 0, n = 0;
-        float most = largest(kept);
-        for (size_t i = 0; i < kept->n; i++) sizes[steps_behind(most, kept->items[i].logit)]++;
+        float most = largest(list);
+        for (size_t i = 0; i < list->n; i++) sizes[steps_behind(most, list->items[i].logit)]++;
         for (size_t sum = sizes[0]; sum < k; sum += sizes[++last]) continue;
-        for (size_t i = 0; i < kept->n; i++)
-            if (steps_behind(most, kept->items[i].logit) <= last) kept->items[n++] = kept->items[i];
-        kept->n = n;
-        sort(kept);
+        for (size_t i = 0; i < list->n; i++)
+            if (steps_behind(most, list->items[i].logit) <= last) list->items[n++] = list->items[i];
+        list->n = n;
+        sort(list);
     }
-    kept->n = k, kept->weighed = false;
+    list->n = k, list->weighed = false;
 }
 
 /* All tokens below (1 − top_p)/(n − 1) together weigh too little for top_p to keep any: the others are sorted. */
-static void keep_top_p(const Sampler *sampler, Kept *kept) {
+static void keep_top_p(const Sampler *sampler, Shortlist *list) {
     float top_p = sampler->options.top_p, mass = 0;
-    if (kept->mass < 1) kept->weighed = false; /* an earlier top-p has left less */
-    weigh(kept);
-    if (!kept->sorted) {
-        float best = 0, cut = (1.0f - top_p) / (float)(kept->n - 1);
+    if (list->mass < 1) list->weighed = false; /* an earlier top-p has left less */
+    weigh(list);
+    if (!list->sorted) {
+        float best = 0, cut = (1.0f - top_p) / (float)(list->n - 1);
         size_t n = 0;
-        for (size_t i = 0; i < kept->n; i++)
-            if (kept->items[i].p > best) best = kept->items[i].p;
+        for (size_t i = 0; i < list->n; i++)
+            if (list->items[i].p > best) best = list->items[i].p;
         if (!(cut <= best)) cut = best;
-        for (size_t i = 0; i < kept->n; i++)
-            if (kept->items[i].p >= cut) kept->items[n++] = kept->items[i];
-        kept->n = n;
-        sort(kept);
+        for (size_t i = 0; i < list->n; i++)
+            if (list->items[i].p >= cut) list->items[n++] = list->items[i];
+        list->n = n;
+        sort(list);
     }
     size_t n = 0;
-    while (n < kept->n && mass <= top_p) mass += kept->items[n++].p;
-    kept->n = n, kept->mass = mass;
+    while (n < list->n && mass <= top_p) mass += list->items[n++].p;
+    list->n = n, list->mass = mass;
 }
 
-static void keep_min_p(const Sampler *sampler, Kept *kept) {
-    float least = largest(kept) + logf(sampler->options.min_p);
+static void keep_min_p(const Sampler *sampler, Shortlist *list) {
+    float least = largest(list) + logf(sampler->options.min_p);
     size_t n = 0;
-    for (size_t i = 0; i < kept->n; i++)
-        if (kept->items[i].logit >= least) kept->items[n++] = kept->items[i];
-    if (n < kept->n) kept->weighed = false;
-    kept->n = n;
-    sort(kept);
+    for (size_t i = 0; i < list->n; i++)
+        if (list->items[i].logit >= least) list->items[n++] = list->items[i];
+    if (n < list->n) list->weighed = false;
+    list->n = n;
+    sort(list);
 }
 
-static void cool(const Sampler *sampler, Kept *kept) {
+static void cool(const Sampler *sampler, Shortlist *list) {
     float temperature = sampler->options.temperature;
-    if (temperature == 0 || !isfinite(largest(kept) / temperature)) {
-        keep_likeliest(kept);
+    if (temperature == 0 || !isfinite(largest(list) / temperature)) {
+        keep_likeliest(list);
         return;
     }
-    for (size_t i = 0; i < kept->n; i++) kept->items[i].logit /= temperature;
-    kept->weighed = false;
+    for (size_t i = 0; i < list->n; i++) list->items[i].logit /= temperature;
+    list->weighed = false;
 }
 
 /* At temperature 0 no filter decides anything, for each one keeps the likeliest; only penalties that are still to come do. */
@@ -257,7 +257,7 @@ static bool is_decided(const SamplerOptions *options, uint64_t order) {
     return options->temperature == 0 && cools && !pays;
 }
 
-typedef void Step(const Sampler *sampler, Kept *kept);
+typedef void Step(const Sampler *sampler, Shortlist *list);
 
 static Step *const steps[] = {
     [STEP_PENALTIES] = penalise, [STEP_TOP_K] = keep_top_k, [STEP_TOP_P] = keep_top_p,
@@ -266,15 +266,16 @@ static Step *const steps[] = {
 
 Candidates sampler_candidates(Sampler *sampler, const float *logits) {
     uint64_t order = order_of(&sampler->options);
-    Kept kept = {.items = sampler->candidates, .spare = sampler->spare, .n = sampler->n_vocab, .mass = 1};
-    for (size_t i = 0; i < kept.n; i++) kept.items[i] = (Candidate){.logit = logits[i], .id = (int32_t)i};
-    for (; order && kept.n > 1; order >>= 4)
+    Shortlist list = {
+        .items = sampler->candidates, .spare = sampler->spare, .n = sampler->n_vocab, .mass = 1};
+    for (size_t i = 0; i < list.n; i++) list.items[i] = (Candidate){.logit = logits[i], .id = (int32_t)i};
+    for (; order && list.n > 1; order >>= 4)
         if (is_decided(&sampler->options, order))
-            keep_likeliest(&kept);
+            keep_likeliest(&list);
         else if (is_on(&sampler->options, (SamplerStep)(order & 15)))
-            steps[order & 15](sampler, &kept);
-    weigh(&kept);
-    return (Candidates){kept.items, kept.n, kept.mass};
+            steps[order & 15](sampler, &list);
+    weigh(&list);
+    return (Candidates){list.items, list.n, list.mass};
 }
 
 void sampler_skip(Sampler *sampler, size_t n) {

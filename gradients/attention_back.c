@@ -35,9 +35,9 @@ struct AttentionTrace {
     size_t layer, n, n_chunk;
     float scale;
     float **cos_sin;                      /* [n_ropes] each [n][dim/2][2] */
-    const float *q_site, *k_site, *v, *z; /* [n][heads][d_head] as the probe sees them: kept, or … */
+    const float *q_site, *k_site, *v, *z; /* [n][heads][d_head] as the probe sees them: saved, or … */
     float *own_q, *own_k, *own_v, *own_z; /* … made here */
-    bool is_kept;
+    bool is_saved;
     float *q, *k; /* behind norms and RoPE: the same where there are none */
     float *gate;  /* [n][n_head][d_head], or NULL */
     float *dq, *dk, *dv, *dz, *dgate;
@@ -119,14 +119,14 @@ void attention_trace_free(AttentionTrace *trace) {
 }
 
 void attention_trace_begin(AttentionTrace *trace, const AttentionWeights *weights, size_t layer,
-                           const KeptLayer *kept) {
+                           const SavedLayer *saved) {
     trace->weights = weights;
     trace->layer = layer;
-    trace->is_kept = kept;
-    trace->q_site = kept ? kept->at[KEPT_Q] : trace->own_q;
-    trace->k_site = kept ? kept->at[KEPT_K] : trace->own_k;
-    trace->v = kept ? kept->at[KEPT_V] : trace->own_v;
-    trace->z = kept ? kept->at[KEPT_Z] : trace->own_z;
+    trace->is_saved = saved;
+    trace->q_site = saved ? saved->at[SAVED_Q] : trace->own_q;
+    trace->k_site = saved ? saved->at[SAVED_K] : trace->own_k;
+    trace->v = saved ? saved->at[SAVED_V] : trace->own_v;
+    trace->z = saved ? saved->at[SAVED_Z] : trace->own_z;
 }
 
 static void clamp(float *x, size_t n, float limit) {
@@ -271,7 +271,7 @@ void attention_trace_attend(AttentionTrace *trace) {
     Threads *threads = trace->compute.threads;
     parallel_for(threads, trace->n, 16, rotate, trace);
     parallel_for(threads, trace->shape.n_head_kv, 1, turn_keys, trace);
-    if (!trace->is_kept) parallel_for(threads, trace->shape.n_head_kv, 1, attend, trace);
+    if (!trace->is_saved) parallel_for(threads, trace->shape.n_head_kv, 1, attend, trace);
 }
 
 static float sigmoid(float x) { return 1 / (1 + expf(-x)); }

@@ -10,7 +10,7 @@
 
 #include "attention.h"
 #include "base/error.h"
-#include "gradients/kept.h"
+#include "gradients/saved_activations.h"
 #include "gradients/visits.h"
 #include "kernels/kernels.h"
 
@@ -29,11 +29,11 @@ void attention_trace_free(AttentionTrace *trace);
 
 /*
  * The way there, in three steps. For each chunk of rows, those from `from` on: x [n][d_model], already normed; once all have
- * been handed over, attention_trace_attend; then for each chunk out [n][d_model]. Where q, k, v and z of the layer are `kept`
+ * been handed over, attention_trace_attend; then for each chunk out [n][d_model]. Where q, k, v and z of the layer are `saved`
  * (or NULL), there is no first step, and they must outlive the layer.
  */
 void attention_trace_begin(AttentionTrace *trace, const AttentionWeights *weights, size_t layer,
-                           const KeptLayer *kept);
+                           const SavedLayer *saved);
 void attention_trace_rows(AttentionTrace *trace, size_t from, size_t n, const float *x);
 void attention_trace_attend(AttentionTrace *trace);
 void attention_trace_out(AttentionTrace *trace, size_t from, size_t n, float *out);

@@ -153,8 +153,8 @@ static void trace_rows(void *context, size_t begin, size_t end, unsigned worker)
     }
 }
 
-void mlp_trace_kept(const Compute *compute, MlpKind kind, size_t n, size_t d_ff, const float *hidden,
-                    const float *gate, MlpTrace *trace) {
+void mlp_trace_saved(const Compute *compute, MlpKind kind, size_t n, size_t d_ff, const float *hidden,
+                     const float *gate, MlpTrace *trace) {
     trace->hidden = hidden;
     trace->gate = gate;
     ActivationLoop loop = {compute->kernels, kind, d_ff, trace};
@@ -165,7 +165,7 @@ void mlp_trace(const Compute *compute, MlpKind kind, const MlpWeights *weights, 
                MlpTrace *trace) {
     const LinearOutput up[] = {{trace->own_hidden, &weights->up}, {trace->own_gate, &weights->gate}};
     linear_forward(compute, up, mlp_has_gate(kind) ? 2 : 1, x, n);
-    mlp_trace_kept(compute, kind, n, weights->up.w.rows, trace->own_hidden, trace->own_gate, trace);
+    mlp_trace_saved(compute, kind, n, weights->up.w.rows, trace->own_hidden, trace->own_gate, trace);
 }
 
 void mlp_back_down(const Compute *compute, const MlpWeights *weights, size_t n, const float *dout,

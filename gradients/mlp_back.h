@@ -10,7 +10,7 @@
 
 /* Numbers of the way there that the way back needs, each [n][d_ff]; and room for gradients of as much. */
 typedef struct MlpTrace {
-    const float *hidden; /* up(x): made here, or kept from the way there */
+    const float *hidden; /* up(x): made here, or saved on the way there */
     const float *gate;   /* gate(x), where there is a gate; likewise */
     float *own_hidden, *own_gate;
     float *post;         /* the activations, which W_down reads */
@@ -23,11 +23,11 @@ typedef struct MlpTrace {
 bool mlp_trace_open(MlpTrace *trace, size_t n, size_t d_ff);
 void mlp_trace_close(MlpTrace *trace);
 
-/* The way there: x [n][d_model] → the trace's values; or from hidden and gate, [n][d_ff], that were kept. */
+/* The way there: x [n][d_model] → the trace's values; or from hidden and gate, [n][d_ff], that were saved. */
 void mlp_trace(const Compute *compute, MlpKind kind, const MlpWeights *weights, size_t n, const float *x,
                MlpTrace *trace);
-void mlp_trace_kept(const Compute *compute, MlpKind kind, size_t n, size_t d_ff, const float *hidden,
-                    const float *gate, MlpTrace *trace);
+void mlp_trace_saved(const Compute *compute, MlpKind kind, size_t n, size_t d_ff, const float *hidden,
+                     const float *gate, MlpTrace *trace);
 
 /* The three steps back: dout [n][d_model] → d_post; d_post → d_hidden and d_gate; these → dx += … */
 void mlp_back_down(const Compute *compute, const MlpWeights *weights, size_t n, const float *dout,

@@ -106,7 +106,7 @@ static bool run_text(EdgeScores *scores, const int32_t *ids, bool is_base, Error
     Probe probe = {scores, wants, visit};
     scores->is_base = is_base;
     if (!gradients_there(gradients, ids, NULL, &probe, &scores->values[!is_base], error)) return false;
-    memcpy(scores->embed[!is_base], gradients->kept.layers[0].pre,
+    memcpy(scores->embed[!is_base], gradients->saved.layers[0].pre,
            scores->n * config_of(scores)->d_model * sizeof(float));
     return true;
 }

@@ -12,14 +12,15 @@ static const Config *config_of(const Gradients *gradients) { return model_config
 static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     const Gradients *gradients = user;
     const Probe *also = gradients->also;
-    return kept_wants(&gradients->kept, site, layer) || (also && also->wants(also->user, site, layer, head));
+    return saved_wants(&gradients->saved, site, layer) ||
+           (also && also->wants(also->user, site, layer, head));
 }
 
 static void visit(void *user, const Activation *seen) {
     const Gradients *gradients = user;
     const Probe *also = gradients->also;
     if (also && also->wants(also->user, seen->site, seen->layer, seen->head)) also->visit(also->user, seen);
-    if (kept_wants(&gradients->kept, seen->site, seen->layer)) kept_visit(&gradients->kept, seen);
+    if (saved_wants(&gradients->saved, seen->site, seen->layer)) saved_visit(&gradients->saved, seen);
 }
 
 static bool check_size(const Gradients *gradients, Error *error) {
@@ -46,7 +47,7 @@ bool gradients_begin(Gradients *gradients, Arena *arena, Error *error) {
     gradients->logits = arena_floats(arena, PACKED_TOKENS, config->n_vocab);
     gradients->between = arena_floats(arena, n, d);
     if (!arena_ok(arena, error, "the logits of %zu tokens", n) ||
-        !backward_room(&gradients->kept, gradients->subject->model, n, BACKWARD_KEPT, error))
+        !backward_room(&gradients->saved, gradients->subject->model, n, BACKWARD_SAVED, error))
         return false;
     gradients->session = subject_session(gradients->subject, n, &gradients->own, error);
     if (gradients->session) gradients->n_ctx = session_n_ctx(gradients->session);
@@ -60,7 +61,7 @@ void gradients_leave(Gradients *gradients) {
 
 void gradients_free(Gradients *gradients) {
     gradients_leave(gradients);
-    kept_free(&gradients->kept);
+    saved_free(&gradients->saved);
 }
 
 static size_t first_counted(const Gradients *gradients) { return gradients->text ? 0 : gradients->n - 1; }
@@ -84,7 +85,7 @@ static bool find_value(Gradients *gradients, double *value, Error *error) {
     *value = 0;
     for (size_t t = first_counted(gradients), m; t < gradients->n; t += m) {
         m = at_most(gradients->n - t, PACKED_TOKENS);
-        const float *resid = gradients->kept.layers[config->n_layer].pre + t * config->d_model;
+        const float *resid = gradients->saved.layers[config->n_layer].pre + t * config->d_model;
         session_unembed(gradients->session, resid, m, gradients->logits);
         *value += value_of_rows(gradients, t, m);
     }
@@ -125,7 +126,7 @@ bool gradients_back(Gradients *gradients, const GradientProbe *probe, Error *err
                      .compute = gradients->subject->compute,
                      .n = gradients->n,
                      .n_ctx = gradients->n_ctx,
-                     .kept = &gradients->kept,
+                     .saved = &gradients->saved,
                      .first_logits = first_counted(gradients),
                      .logits = gradients->text ? NULL : gradients->logits,
                      .logits_gradient = logits_gradient,

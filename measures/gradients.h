@@ -10,7 +10,7 @@
 #ifndef ATTN_GRADIENTS_H
 #define ATTN_GRADIENTS_H
 
-#include "gradients/kept.h"
+#include "gradients/saved_activations.h"
 #include "gradients/visits.h"
 #include "measures/metric.h"
 #include "measures/subject.h"
@@ -25,10 +25,10 @@ typedef struct Gradients {
     Session *session; /* who goes there no more may leave it */
     size_t n_ctx;     /* of it */
     Probe own;
-    const Probe *also; /* looks on too, or NULL */
-    Kept kept;         /* of the last way there */
-    float *logits;     /* [PACKED_TOKENS][n_vocab] */
-    float *between;    /* [n][d_model] embeddings on the line */
+    const Probe *also;      /* looks on too, or NULL */
+    SavedActivations saved; /* of the last way there */
+    float *logits;          /* [PACKED_TOKENS][n_vocab] */
+    float *between;         /* [n][d_model] embeddings on the line */
 } Gradients;
 
 /* The fields up to `text` are the caller's. Call gradients_free after a failure, too. */

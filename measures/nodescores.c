@@ -133,7 +133,7 @@ static bool run_text(NodeScores *scores, const int32_t *ids, int which, bool is_
     if (!gradients_there(gradients, ids, NULL, is_alone(scores) ? NULL : &keeps, &scores->values[which],
                          error))
         return false;
-    memcpy(scores->embed[which], gradients->kept.layers[0].pre,
+    memcpy(scores->embed[which], gradients->saved.layers[0].pre,
            scores->n * config_of(scores)->d_model * sizeof(float));
     return true;
 }

@@ -30,7 +30,7 @@ typedef struct Case {
     const float *positions;
     Threads *threads;
     const Kernels *kernels;
-    Kept kept;
+    SavedActivations saved;
     double bound;
     size_t n_rows; /* compared */
     bool failed;
@@ -43,15 +43,15 @@ static const float *floats_named(const Case *c, const char *name, const Tensor *
     return *tensor ? (*tensor)->data : NULL;
 }
 
-static bool wants_kept(void *user, ProbeSite site, size_t layer, size_t head) {
+static bool wants_saved(void *user, ProbeSite site, size_t layer, size_t head) {
     const Case *c = user;
     (void)head;
-    return kept_wants(&c->kept, site, layer);
+    return saved_wants(&c->saved, site, layer);
 }
 
 static void keep(void *user, const Activation *seen) {
     const Case *c = user;
-    kept_visit(&c->kept, seen);
+    saved_visit(&c->saved, seen);
 }
 
 /* The metric's value and, in place of the logits [n][n_vocab], its gradient. */
@@ -126,12 +126,12 @@ static bool case_open(Case *c, const char *path, size_t most) {
         if (dtype_is_quantised(checkpoint_tensor(checkpoint, i)->dtype)) c->bound = QUANTISED_BOUND;
     c->threads = threads_new(2, &error);
     c->kernels = kernels_pick(NULL, &error);
-    CHECK(backward_room(&c->kept, c->model, c->n, most, &error), "%s", error.message);
+    CHECK(backward_room(&c->saved, c->model, c->n, most, &error), "%s", error.message);
     return true;
 }
 
 static void case_close(Case *c) {
-    kept_free(&c->kept);
+    saved_free(&c->saved);
     free(c->tokens);
     threads_free(c->threads);
     model_close(c->model);
@@ -180,7 +180,7 @@ static void go_back(Case *c, const GradientProbe *probe) {
                      .compute = {.kernels = c->kernels, .threads = c->threads},
                      .n = c->n,
                      .n_ctx = c->config->n_ctx,
-                     .kept = &c->kept,
+                     .saved = &c->saved,
                      .logits_gradient = logits_gradient,
                      .user = c,
                      .probe = probe};
@@ -200,7 +200,7 @@ static size_t expected_rows(const Case *c) {
 static void check_sites(Case *c) {
     const Tensor *tensor;
     double want = (double)*floats_named(c, "m", &tensor);
-    double m = forward_metric(c, &(Probe){c, wants_kept, keep});
+    double m = forward_metric(c, &(Probe){c, wants_saved, keep});
     CHECK_NEAR(m, want, 10 * c->bound * fabs(want));
     go_back(c, &(GradientProbe){c, wants_compared, compare});
     CHECK(c->failed || c->n_rows == expected_rows(c), "%s: %zu rows came by, expected %zu", c->name,
@@ -214,7 +214,7 @@ static void for_each_case(void (*check)(Case *c)) {
     for (size_t i = 0; status == 0 && i < found.gl_pathc; i++) {
         for (size_t whole = 0; whole < 2; whole++) {
             Case c;
-            if (case_open(&c, found.gl_pathv[i], whole ? BACKWARD_KEPT : 0)) check(&c);
+            if (case_open(&c, found.gl_pathv[i], whole ? BACKWARD_SAVED : 0)) check(&c);
             case_close(&c);
         }
     }
@@ -242,7 +242,7 @@ static void check_parts_of(Case *c, size_t layer) {
     size_t count = c->n * c->config->d_model;
     c->parts = calloc(count, sizeof *c->parts);
     c->whole = calloc(count, sizeof *c->whole);
-    forward_metric(c, &(Probe){c, wants_kept, keep});
+    forward_metric(c, &(Probe){c, wants_saved, keep});
     go_back(c, &(GradientProbe){c, wants_parts, add_part});
     double scale = largest(c->whole, count), worst = 0;
     for (size_t i = 0; i < count; i++) worst = fmax(worst, fabs((double)c->whole[i] - (double)c->parts[i]));
@@ -292,7 +292,7 @@ static void check_alone(Case *c) {
     static const ProbeSite inputs[] = {PROBE_Q_INPUT, PROBE_K_INPUT, PROBE_V_INPUT};
     if (strcmp(c->name, "llama-f32.gguf") != 0 && strcmp(c->name, "gemma3.gguf") != 0) return;
     size_t count = c->n * c->config->d_model;
-    forward_metric(c, &(Probe){c, wants_kept, keep});
+    forward_metric(c, &(Probe){c, wants_saved, keep});
     for (int i = 0; i < 3; i++) {
         Alone a = {c,
                    sites[i],
@@ -345,7 +345,7 @@ static void check_slope(Case *c) {
     const float h = 4e-3f;
     Nudge n = {c, 0, calloc(count, sizeof(float)), calloc(count, sizeof(float))};
     for (size_t i = 0; i < count; i++) n.direction[i] = (float)((i * 2654435761u >> 8) % 201) / 100 - 1;
-    forward_metric(c, &(Probe){c, wants_kept, keep});
+    forward_metric(c, &(Probe){c, wants_saved, keep});
     go_back(c, &(GradientProbe){&n, wants_nudge, keep_gradient});
     double slope = 0, size = 0, m[2];
     for (size_t i = 0; i < count; i++) {
@@ -373,7 +373,7 @@ static void check_threads(Case *c) {
     size_t count = c->n * c->config->d_model;
     if (strcmp(c->name, "llama-mixed.gguf") != 0 && strcmp(c->name, "qwen3moe.gguf") != 0) return;
     float *gradients[2];
-    forward_metric(c, &(Probe){c, wants_kept, keep});
+    forward_metric(c, &(Probe){c, wants_saved, keep});
     for (int i = 0; i < 2; i++) {
         threads_free(c->threads);
         c->threads = threads_new(i ? 5 : 1, &error);
@@ -404,7 +404,7 @@ static void test_lowest(void) {
     float *gradients[2];
     if (!case_open(&c, FOLDER "gpt2-f32.gguf", 0)) return;
     size_t count = c.n * c.config->d_model;
-    forward_metric(&c, &(Probe){&c, wants_kept, keep});
+    forward_metric(&c, &(Probe){&c, wants_saved, keep});
     for (size_t i = 0; i < 2; i++) {
         gradients[i] = calloc(count, sizeof(float));
         Nudge nudge = {&c, 0, NULL, gradients[i]};
@@ -413,7 +413,7 @@ static void test_lowest(void) {
                          .n = c.n,
                          .n_ctx = c.config->n_ctx,
                          .lowest = i,
-                         .kept = &c.kept,
+                         .saved = &c.saved,
                          .logits_gradient = logits_gradient,
                          .user = &c,
                          .probe = &(GradientProbe){&nudge, wants_all_resid, keep_second}};
@@ -432,19 +432,19 @@ static void test_some_are_kept(void) {
     Case c;
     float *gradients[2];
     for (size_t i = 0; i < 2; i++) {
-        if (!case_open(&c, FOLDER "gpt2-f32.gguf", BACKWARD_KEPT)) return;
+        if (!case_open(&c, FOLDER "gpt2-f32.gguf", BACKWARD_SAVED)) return;
         size_t floats = (c.config->n_layer + 1) * c.n * c.config->d_model, layer = 0;
-        for (size_t site = 0; site < N_KEPT; site++) layer += c.n * c.kept.layers[0].width[site];
+        for (size_t site = 0; site < N_SAVED; site++) layer += c.n * c.saved.layers[0].width[site];
         if (i == 1) {
             Error error;
-            kept_free(&c.kept);
-            CHECK(backward_room(&c.kept, c.model, c.n, (floats + layer + layer / 2) * sizeof(float), &error),
+            saved_free(&c.saved);
+            CHECK(backward_room(&c.saved, c.model, c.n, (floats + layer + layer / 2) * sizeof(float), &error),
                   "%s", error.message);
         }
         for (size_t l = 0; l < c.config->n_layer; l++)
-            CHECK((c.kept.layers[l].at[KEPT_Q] != NULL) == (i == 0 || l + 1 == c.config->n_layer),
+            CHECK((c.saved.layers[l].at[SAVED_Q] != NULL) == (i == 0 || l + 1 == c.config->n_layer),
                   "layer %zu of the limit %zu", l, i);
-        forward_metric(&c, &(Probe){&c, wants_kept, keep});
+        forward_metric(&c, &(Probe){&c, wants_saved, keep});
         gradients[i] = calloc(floats, sizeof(float));
         go_back(&c, &(GradientProbe){&(Nudge){&c, 0, NULL, gradients[i]}, wants_nudge, keep_gradient});
         for (size_t j = 0; i == 1 && j < c.n * c.config->d_model; j++)
@@ -462,12 +462,12 @@ static void test_stop(void) {
     Error error = {{0}};
     Case c;
     if (!case_open(&c, FOLDER "gpt2-f32.gguf", 0)) return;
-    forward_metric(&c, &(Probe){&c, wants_kept, keep});
+    forward_metric(&c, &(Probe){&c, wants_saved, keep});
     Backward task = {.model = c.model,
                      .compute = {.kernels = c.kernels, .threads = c.threads},
                      .n = c.n,
                      .n_ctx = c.n,
-                     .kept = &c.kept,
+                     .saved = &c.saved,
                      .logits_gradient = logits_gradient,
                      .user = &c,
                      .stop = stop_at_once,
