@@ -13,6 +13,7 @@
 #include "backward.h"
 
 #include "gradients/attention_back.h"
+#include "gradients/attention_trace.h"
 #include "gradients/experts_back.h"
 #include "gradients/linear_back.h"
 #include "gradients/mlp_back.h"
