@@ -15,6 +15,11 @@
 
 enum { SHIFT_KEEP = 4 /* tokens at the start of the context, which a shift keeps */ };
 
+const char *text_end_name(TextEnd end) {
+    static const char *const names[] = {"limit", "end", "stop", "context", "interrupted"};
+    return names[end];
+}
+
 struct Generator {
     const Tokenizer *tokenizer;
     Session *session;

@@ -25,6 +25,9 @@ typedef enum TextEnd {
     END_CALLER,  /* the callback said so */
 } TextEnd;
 
+/* As JSON says it: "limit", "end", "stop", "context", "interrupted". */
+const char *text_end_name(TextEnd end);
+
 /*
  * Called for each token as it is sampled: `text` [n] is what can be shown since the last call, whole characters that
  * belong to no stop text; it may be empty. id is −1 when text is left over at the end. False ends the text.

@@ -181,8 +181,6 @@ static bool begin_text(Run *run, const Tokens *prompt, Error *error) {
     return ok;
 }
 
-static const char *const end_names[] = {"limit", "end", "stop", "context", "interrupted"};
-
 /* Generates and shows tokens until something ends the text. */
 static bool generate(Run *run, Error *error) {
     int64_t n = run->options->n_predict;
@@ -191,7 +189,7 @@ static bool generate(Run *run, Error *error) {
     bool ok = generator_run(run->generator, n < 0 ? SIZE_MAX : (size_t)n, show_piece, run, &run->end, error);
     if (!ok && interrupted()) ok = true, run->end = END_CALLER; /* within a token, which is given up */
     run->summary.predicted_ms += now_ms() - start;
-    run->summary.end = end_names[run->end];
+    run->summary.end = text_end_name(run->end);
     return ok && !run->shown.failed;
 }
 

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const end_names[] = {"limit", "end", "stop", "context", "interrupted"};
-
 static void print_text_of(FILE *file, const TextBuffer *text) {
     print_json_string(file, text->n ? text->data : "", text->n);
 }
@@ -181,7 +179,7 @@ static void print_choice(FILE *file, const Choice *choice, const Request *reques
 }
 
 static void print_end(FILE *file, const Choice *choice) {
-    fprintf(file, "\"n_predicted\": %zu, \"end\": \"%s\"", choice->n_predicted, end_names[choice->end]);
+    fprintf(file, "\"n_predicted\": %zu, \"end\": \"%s\"", choice->n_predicted, text_end_name(choice->end));
 }
 
 static void print_texts(FILE *file, const BatchAnswer *answer, const Request *request,

@@ -8,12 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static double dot(const float *a, const float *b, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
-    return sum;
-}
-
 /* Whether a head's sources are wanted. */
 static bool is_wanted(const Attribution *a, size_t layer, size_t head) {
     for (size_t i = 0; i < a->n_heads; i++)
@@ -134,9 +128,10 @@ static bool find_values(Attribution *a, Error *error) {
     if (!arena_ok(a->arena, error, "a vector of %zu numbers", d) || !find_u(a, u, error)) return false;
     a->scale = norm_scale(norm, a->final);
     frozen_norm_back(norm, a->scale, 1, d, u, a->direction);
-    for (size_t w = 0; w < a->writers.n; w++) a->values[w] = dot(a->writers.vectors + w * d, a->direction, d);
+    for (size_t w = 0; w < a->writers.n; w++)
+        a->values[w] = vector_dot(a->writers.vectors + w * d, a->direction, d);
     double *bias = &a->values[a->writers.n - 1];
-    if (norm->bias) *bias += dot(norm->bias, u, d);
+    if (norm->bias) *bias += vector_dot(norm->bias, u, d);
     if (weights->unembedding.bias)
         *bias += (double)config->logit_scale * asked_of(a, weights->unembedding.bias);
     a->sum = 0;
@@ -159,7 +154,8 @@ static bool find_sources(const Attribution *a, const Session *session, HeadSourc
     linear_back(&a->subject->compute, out, 0, d, asked, d, 1, all);
     session_values(session, head->layer, kv_head_of(config, head->head), n, values);
     for (size_t k = 0; k < n; k++)
-        head->values[k] = head->weights[k] * dot(values + k * d_head, all + head->head * d_head, d_head);
+        head->values[k] =
+            head->weights[k] * vector_dot(values + k * d_head, all + head->head * d_head, d_head);
     return true;
 }
 
@@ -180,7 +176,7 @@ static bool find_neurons(Attribution *a, Error *error) {
         a->activations[i] = (double)a->post[i];
         a->neurons[i] = a->activations[i] * (double)all[i];
     }
-    a->neuron_bias = down->bias ? dot(down->bias, asked, d) : 0; /* norms behind an MLP have none */
+    a->neuron_bias = down->bias ? vector_dot(down->bias, asked, d) : 0; /* norms behind an MLP have none */
     return true;
 }
 

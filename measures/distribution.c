@@ -12,6 +12,12 @@ double vector_norm(const float *x, size_t n) {
     return sqrt(square);
 }
 
+double vector_dot(const float *x, const float *y, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i];
+    return sum;
+}
+
 Distribution distribution_of(const float *logits, size_t n_vocab) {
     Distribution d = {.max = (double)logits[0]};
     for (size_t i = 1; i < n_vocab; i++)

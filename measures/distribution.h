@@ -11,8 +11,9 @@
 
 #define BITS_PER_NAT 1.4426950408889634 /* 1/ln 2 */
 
-/* ‖x‖ of n numbers; the sum in double. */
+/* ‖x‖ of n numbers, and x·y; the sums in double. */
 double vector_norm(const float *x, size_t n);
+double vector_dot(const float *x, const float *y, size_t n);
 
 /* A row of logits in numbers, at temperature 1 and unfiltered; sums in double. */
 typedef struct Distribution {

@@ -1,5 +1,7 @@
 #include "measures/nodescores.h"
 
+#include "measures/distribution.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -49,12 +51,6 @@ static const float *delta_of(const NodeScores *scores, const NodeSite *site, con
     return is_alone(scores) ? seen->data + row * seen->stride : row_of(scores, site, seen, row);
 }
 
-static double dot(const float *x, const float *y, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i];
-    return sum;
-}
-
 static void add_neurons(const NodeScores *scores, const NodeSite *site, const Activation *seen,
                         const float *gradient) {
     double *to = site->scores + seen->layer * site->width;
@@ -74,7 +70,7 @@ static void add_gradient(void *user, const Activation *seen, float *gradient) {
     double *to = site->scores + (seen->layer * site->n_heads + seen->head) * scores->n + seen->position;
     for (size_t row = 0; row < seen->n_rows; row++)
         to[row] += scores->weight *
-                   dot(delta_of(scores, site, seen, row), gradient + row * seen->stride, seen->n_cols);
+                   vector_dot(delta_of(scores, site, seen, row), gradient + row * seen->stride, seen->n_cols);
 }
 
 static size_t widest_hidden(const NodeScores *scores) {

@@ -17,23 +17,17 @@ static bool wants(void *user, ProbeSite site, size_t layer, size_t head) {
     return site == steering->site && steering->directions[layer];
 }
 
-static double dot(const float *a, const float *b, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)a[i] * (double)b[i];
-    return sum;
-}
-
 static void visit(void *user, const Activation *seen) {
     const Steering *steering = user;
     const float *direction = steering->directions[seen->layer];
-    double square = steering->project ? dot(direction, direction, seen->n_cols) : 1;
+    double square = steering->project ? vector_dot(direction, direction, seen->n_cols) : 1;
     for (size_t t = 0; t < seen->n_rows; t++) {
         float *x = seen->data + t * seen->stride;
         size_t position = seen->position + t;
         double times = (double)steering->strength;
         if (steering->positions && (position >= steering->n_positions || !steering->positions[position]))
             continue;
-        if (steering->project) times *= -dot(x, direction, seen->n_cols) / square;
+        if (steering->project) times *= -vector_dot(x, direction, seen->n_cols) / square;
         for (size_t i = 0; i < seen->n_cols; i++) x[i] = (float)((double)x[i] + times * (double)direction[i]);
     }
 }

@@ -149,12 +149,6 @@ static const Column part_columns[] = {
 static const Table strongest_table = TABLE("strongest", cell_columns),
                    parts_table = TABLE("parts", part_columns);
 
-static void json_id(Report *report, const char *key, int32_t id) {
-    json_object(report, key);
-    json_token(report, id);
-    json_end_object(report);
-}
-
 static void json_cells(Report *report, const ScoreParts *parts) {
     json_array(report, "cells");
     for (size_t i = 0; i < parts->n; i++) json_reals(report, NULL, parts->cells + i * parts->n, parts->n);
@@ -170,8 +164,8 @@ static void json_score(Report *report, const Study *study, const ScoreView *view
     json_int(report, "kv_head", (int64_t)kv_head_of(model_config(study->model), parts->head));
     json_int(report, "query", (int64_t)parts->query);
     json_int(report, "key", (int64_t)parts->key);
-    json_id(report, "query_token", ids[parts->query]);
-    json_id(report, "key_token", ids[parts->key]);
+    json_token_object(report, "query_token", ids[parts->query]);
+    json_token_object(report, "key_token", ids[parts->key]);
     json_real(report, "weight", parts->weight);
     json_real(report, "score", parts->score);
     json_real(report, "soft_cap", parts->rule.cap != 0 ? parts->rule.cap : NAN);

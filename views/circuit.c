@@ -188,19 +188,12 @@ static const Column pair_columns[] = {
 };
 static const Table pairs_table = TABLE("pairs", pair_columns);
 
-/* A token as an object of its own. */
-static void json_named(Report *report, const char *key, int32_t id) {
-    json_object(report, key);
-    json_token(report, id);
-    json_end_object(report);
-}
-
 static void json_pairs(Report *report, const char *key, const char *value, const TokenPair *pairs, size_t n) {
     json_array(report, key);
     for (size_t i = 0; i < n; i++) {
         json_object(report, NULL);
-        if (pairs[i].from >= 0) json_named(report, "from", pairs[i].from);
-        json_named(report, "to", pairs[i].to);
+        if (pairs[i].from >= 0) json_token_object(report, "from", pairs[i].from);
+        json_token_object(report, "to", pairs[i].to);
         json_real(report, value, pairs[i].value);
         json_end_object(report);
     }
@@ -221,7 +214,7 @@ static void json_values(Report *report, const CircuitView *view) {
 static void json_head(Report *report, const CircuitView *view) {
     size_t n = view->n_top;
     json_values(report, view);
-    if (view->id >= 0) json_named(report, "source", view->id);
+    if (view->id >= 0) json_token_object(report, "source", view->id);
     json_pairs(report, "raised", "effect", view->raised, n);
     json_pairs(report, "lowered", "effect", view->lowered, n);
     json_pairs(report, "sought", "score", view->sought, n);

@@ -277,14 +277,17 @@ static const Column totals_columns[] = {
 static const Table totals_table = TABLE(NULL, totals_columns);
 static const Columns NOT_ON_THE_PAGE = 1 << 3 | 1 << 5 | 1 << 6;
 
-void json_token_or_null(Report *report, const char *key, int32_t id) {
-    if (id < 0) {
-        json_null(report, key);
-        return;
-    }
+void json_token_object(Report *report, const char *key, int32_t id) {
     json_object(report, key);
     json_token(report, id);
     json_end_object(report);
+}
+
+void json_token_or_null(Report *report, const char *key, int32_t id) {
+    if (id < 0)
+        json_null(report, key);
+    else
+        json_token_object(report, key, id);
 }
 
 void json_totals(Report *report, const Totals *totals, bool page) {

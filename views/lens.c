@@ -172,10 +172,7 @@ static void print_legend(const Study *study, const LensView *view) {
 }
 
 static void json_followed(Report *report, const char *key, int32_t id) {
-    if (id < 0) return;
-    json_object(report, key);
-    json_token(report, id);
-    json_end_object(report);
+    if (id >= 0) json_token_object(report, key, id);
 }
 
 /* How many tokens a line has room for beside the numbers, and how wide. */

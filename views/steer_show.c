@@ -38,11 +38,7 @@ static void json_sweep(Report *report, const SteerView *view) {
     json_object(report, "baseline");
     json_real(report, view->answer ? "probability" : "nll_nats", view->answered.baseline);
     json_end_object(report);
-    if (view->answer) {
-        json_object(report, "answer");
-        json_token(report, view->answer_id);
-        json_end_object(report);
-    }
+    if (view->answer) json_token_object(report, "answer", view->answer_id);
     json_cells(report, view);
 }
 

@@ -225,7 +225,8 @@ struct Ablation;
 bool choose_parts(struct Ablation *ablation, const char *option, const char *list, Error *error);
 void json_parts(Report *report, const char *key, const struct Ablation *ablation);
 
-/* A token as an object "id", "token"; null where there is none (id < 0). */
+/* A token as an object "id", "token"; of the second null where there is none (id < 0). */
+void json_token_object(Report *report, const char *key, int32_t id);
 void json_token_or_null(Report *report, const char *key, int32_t id);
 
 /* "not_done": the names of what the model's file asks for and a sampler does not do. */
