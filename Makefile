@@ -44,7 +44,7 @@ ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 FLAGS += $(if $(filter wasm32,$(ARCH)),,-fPIC)
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
-# The rooms of docs/ARCHITECTURE.md: the engine's, and those of programs, for it neither prints nor reads options.
+# The rooms of docs/ARCHITECTURE.md: the engine's, which neither print nor read options, and those of programs.
 ENGINE_ROOMS = base kernels unicode regex jinja checkpoint vocab hub layers gradients
 PROGRAM_ROOMS = cli batch measures views page packing
 FACE = $(call objects,attn*.c)

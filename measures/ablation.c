@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most memory for vectors of the text: the residual stream entering layers, values of --with. */
+/* The most memory for vectors of the text: the residual stream entering layers, values of the reference. */
 enum { MAX_HELD_MIB = 512 };
 
 static bool *layer_parts(const Ablation *ablation, size_t layer) {
@@ -129,7 +129,7 @@ static Substitute *substitute_at(const Ablation *ablation, ProbeSite site, size_
     return site == PROBE_Z ? &ablation->layers[layer].z : &ablation->layers[layer].mlp_out;
 }
 
-/* The mean's text, unless --with gives another, is the text itself: its values come with the baseline. */
+/* The mean's text, unless `reference` is another, is the text itself: its values come with the baseline. */
 static bool gathers(const Ablation *ablation) {
     return ablation->by != BY_ZERO && ablation->run == (ablation->reference.n ? RUN_REFERENCE : RUN_BASELINE);
 }

@@ -3,7 +3,7 @@
  * a head, or what an MLP adds. (z comes before W_O, so each query head stands alone under grouped-query attention.) It
  * writes factor·z + (1 − factor)·substitute, where factor 0 is off and 1 changes nothing, and the substitute is
  *
- *   zero      the value bias b_V of the head's kv head, else 0 (--hard-zero: 0 always)
+ *   zero      the value bias b_V of the head's kv head, else 0 (hard_zero: 0 always)
  *   mean      its mean over the positions of a reference text
  *   resample  its values on another text of as many tokens
  */
