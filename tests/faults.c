@@ -37,6 +37,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum {
@@ -296,6 +297,16 @@ size_t __wrap_fread(void *items, size_t size, size_t n, FILE *from) {
     if (!strikes("fread")) return __real_fread(items, size, n, from);
     stream_fails(from, EIO);
     return 0;
+}
+
+/* A signal's grace (cli/process.c) is twenty times as long, so that a slow disk does not decide how a test ends. */
+int __real_setitimer(int which, const struct itimerval *value, struct itimerval *old);
+int __wrap_setitimer(int which, const struct itimerval *value, struct itimerval *old);
+int __wrap_setitimer(int which, const struct itimerval *value, struct itimerval *old) {
+    struct itimerval longer = *value;
+    longer.it_value.tv_sec = 20 * value->it_value.tv_usec / 1000000;
+    longer.it_value.tv_usec = 20 * value->it_value.tv_usec % 1000000;
+    return __real_setitimer(which, &longer, old);
 }
 
 int __real_fflush(FILE *stream);
