@@ -231,6 +231,7 @@ class Tree:
         begin = time.monotonic()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
             environment["TMPDIR"] = tmp
+            os.chmod(tmp, 0o755)  # some tests work there as nobody
             # By a shell, for a process counts the memory of the one that it was forked from: this one's is too much for a test.
             process = subprocess.Popen(["/bin/sh", "-c", '"$@"; exit $?', "sh", f"{build}/tests/fresh", program],
                                        cwd=self.path, env=environment, preexec_fn=limits,
