@@ -97,6 +97,9 @@ static void test_compare(void) {
     static const Case cases[] = {
         {"$study compare $g $g -p H", {"give a text of two tokens or more\n"}, 1},
         {"$study compare $T/one $T/swapped -p ab", {"token 2 of the text is 7 to ", " and 5 to "}, 1},
+        {"$study compare $T/one $T/swapped --ids 4,7", {"token 1 of the text, #7, is not the same to "}, 1},
+        {"$study compare $T/one $T/two --ids 4,5,6", {"one  llama F32  3 tokens  bos no", "\nnll, bits "}},
+        {"$study compare $T/one $T/two -p a --ids 5", {"one  llama F32  4 tokens  bos yes"}},
         {"$study compare $T/one $T/long -p aaaa", {"the text is 6 tokens to ", " and 4 to "}, 1},
         {"$study compare $T/long $T/one -p aaaa", {"the text is 4 tokens to ", " and 6 to "}, 1},
         {"$study compare $T/one $T/two -p ab",

@@ -101,23 +101,6 @@ static void print_view_help(const View *view) {
                    "docs/STUDY.md\n");
 }
 
-/* The tokens of --ids join those of the text. Alone they are taken as they stand: no BOS is put in front. */
-static bool read_ids(Study *study, Error *error) {
-    Subject *subject = &study->subject;
-    size_t n_vocab = model_config(study->model)->n_vocab;
-    for (const char *at = study->options->ids; at; at = *at ? at + 1 : NULL) {
-        char *end;
-        unsigned long long id = strtoull(at, &end, 10);
-        if (*at < '0' || *at > '9' || (*end && *end != ',') || id >= n_vocab)
-            return error_set(error, "--ids takes numbers from 0 to %zu with commas between them, not '%s'",
-                             n_vocab - 1, at);
-        if (!tokens_push(&subject->tokens, (int32_t)id, error)) return false;
-        at = end;
-    }
-    subject->bos = subject->bos || subject->tokens.ids[0] == tokenizer_bos(study->tokenizer);
-    return true;
-}
-
 /* The text of -p, -f or stdin, or none where --ids is given; a terminal is not waited for. */
 static bool read_prompt(Study *study, Error *error) {
     const StudyOptions *o = study->options;
@@ -129,10 +112,7 @@ static bool read_prompt(Study *study, Error *error) {
         if (!read_prompt_text(o->prompt_file, &study->text, error)) return false;
         text = study->text.data, n = study->text.n;
     }
-    if (!text && o->ids) return read_ids(study, error);
-    if (!text && optional) return true;
-    return study_encode(study, text ? text : "", n, &study->subject.tokens, &study->subject.bos, error) &&
-           (!o->ids || read_ids(study, error));
+    return (!text && !o->ids && optional) || study_tokenize(study, text, n, error);
 }
 
 static void study_borrow(Study *study) {

@@ -49,6 +49,31 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
                      "the text is empty: give some with -p, or --bos to begin with what begins a text");
 }
 
+/* The tokens of --ids join those of the text. Alone they are taken as they stand: no BOS is put in front. */
+static bool read_ids(Study *study, Error *error) {
+    Subject *subject = &study->subject;
+    size_t n_vocab = model_config(study->model)->n_vocab;
+    for (const char *at = study->options->ids; at; at = *at ? at + 1 : NULL) {
+        char *end;
+        unsigned long long id = strtoull(at, &end, 10);
+        if (*at < '0' || *at > '9' || (*end && *end != ',') || id >= n_vocab)
+            return error_set(error, "--ids takes numbers from 0 to %zu with commas between them, not '%s'",
+                             n_vocab - 1, at);
+        if (!tokens_push(&subject->tokens, (int32_t)id, error)) return false;
+        at = end;
+    }
+    subject->bos = subject->bos || subject->tokens.ids[0] == tokenizer_bos(study->tokenizer);
+    return true;
+}
+
+bool study_tokenize(Study *study, const char *text, size_t n, Error *error) {
+    const bool has_ids = study->options->ids;
+    Subject *subject = &study->subject;
+    if (!text && has_ids) return read_ids(study, error);
+    return study_encode(study, text ? text : "", n, &subject->tokens, &subject->bos, error) &&
+           (!has_ids || read_ids(study, error));
+}
+
 bool study_feed(Study *study, const Probe *probe, size_t from, size_t to, Error *error) {
     const Subject *subject = &study->subject;
     study->session = subject_resume(subject, 0, from, probe, error);

@@ -63,6 +63,21 @@ static void compare_row(void *user, const Activation *seen) {
     }
 }
 
+/* Whether tokens that were given by number are the same to both. */
+static bool check_same_pieces(const Study *a, const Study *b, Error *error) {
+    const Tokens *tokens = &a->subject.tokens;
+    for (size_t i = 0; i < tokens->n; i++) {
+        String of_a = tokenizer_piece(a->tokenizer, tokens->ids[i], true),
+               of_b = tokenizer_piece(b->tokenizer, tokens->ids[i], true);
+        if (of_a.n != of_b.n || memcmp(of_a.data, of_b.data, of_a.n) != 0)
+            return error_set(error,
+                             "token %zu of the text, #%" PRId32
+                             ", is not the same to %s and to %s: compare needs the same vocabulary",
+                             i, tokens->ids[i], a->options->model, b->options->other);
+    }
+    return true;
+}
+
 /* Whether probabilities of the two can be set side by side: the same tokens for the same text. */
 static bool check_same_vocabulary(const Study *a, Study *b, Error *error) {
     const char *path_a = a->options->model, *path_b = a->options->other;
@@ -73,10 +88,10 @@ static bool check_same_vocabulary(const Study *a, Study *b, Error *error) {
     const Tokens *of_a = &a->subject.tokens, *of_b = &b->subject.tokens;
     const char *text = a->options->prompt ? a->options->prompt : a->text.data;
     size_t n_text = a->options->prompt ? strlen(text) : a->text.n;
-    if (!study_encode(b, text, n_text, &b->subject.tokens, &b->subject.bos, error)) return false;
+    if (!study_tokenize(b, text, n_text, error)) return false;
     size_t n = at_most(of_a->n, of_b->n), same = 0;
     while (same < n && of_a->ids[same] == of_b->ids[same]) same++;
-    if (same == of_a->n && same == of_b->n) return true;
+    if (same == of_a->n && same == of_b->n) return !a->options->ids || check_same_pieces(a, b, error);
     if (same < n)
         return error_set(error,
                          "token %zu of the text is %" PRId32 " to %s and %" PRId32

@@ -169,6 +169,9 @@ void study_close(Study *study);
  */
 bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens, bool *bos, Error *error);
 
+/* Makes the study's text of n bytes (NULL: there are none where --ids is given) and the tokens of --ids behind them. */
+bool study_tokenize(Study *study, const char *text, size_t n, Error *error);
+
 /*
  * Opens the report: model, weight type, tokens, bos, seed and an empty line; with --json an object that holds
  * these as "command", "model", "architecture", "type", "n_tokens", "bos", "seed" and "tokens":
