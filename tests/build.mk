@@ -1,7 +1,8 @@
 # Tests, sanitizers, the fuzzer, coverage.
 
-# The longest first: those that call the programs.
-TESTS = $(wildcard tests/test_*.sh) $(patsubst %.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+# The longest first: those that call the programs, and before all the one that calls them thousands of times.
+TESTS = $(BUILD)/tests/test_faults $(wildcard tests/test_*.sh) \
+    $(patsubst %.c,$(BUILD)/%,$(filter-out tests/test_faults.c,$(wildcard tests/test_*.c)))
 THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference company attn_texts serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 
