@@ -4,6 +4,7 @@
  * their whole, and the same bits for any number of threads.
  */
 #include "backward.h"
+#include "gradients/mlp_back.h"
 #include "open.h"
 #include "test.h"
 
@@ -476,11 +477,57 @@ static void test_stop(void) {
     case_close(&c);
 }
 
+typedef struct Curve {
+    MlpKind kind;
+    double (*value)(double x);
+} Curve;
+
+static double gelu_tanh_of(double x) {
+    return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_erf_of(double x) { return 0.5 * x * erfc(-x * sqrt(0.5)); }
+static double relu_of(double x) { return x > 0 ? x : 0; }
+static double relu_squared_of(double x) { return x > 0 ? x * x : 0; }
+
+/* Activations and their slopes, also far from 0 on either side: against the formula, and its differences. */
+static void test_slopes_of_activations(void) {
+    static const Curve curves[] = {{MLP_GELU_TANH, gelu_tanh_of},
+                                   {MLP_GELU_ERF, gelu_erf_of},
+                                   {MLP_RELU, relu_of},
+                                   {MLP_RELU_SQUARED, relu_squared_of}};
+    static const float x[] = {-300, -30, -14, -11, -9, -4, -1.5f, -0.25f, 0.25f, 1.5f, 4, 9, 11, 14, 30, 300};
+    enum { N = sizeof x / sizeof *x };
+    const Kernels *sets[] = {kernels_pick("scalar", &(Error){{0}}), kernels_fastest()};
+    for (size_t k = 0; k < 2; k++)
+        for (size_t c = 0; c < sizeof curves / sizeof *curves; c++) {
+            Threads *threads = threads_new(1, &(Error){{0}});
+            Compute compute = {.kernels = sets[k], .threads = threads};
+            MlpTrace trace;
+            CHECK(mlp_trace_open(&trace, 1, N), "memory");
+            mlp_trace_saved(&compute, curves[c].kind, 1, N, x, NULL, &trace);
+            for (size_t i = 0; i < N; i++) {
+                double value = curves[c].value((double)x[i]), h = 1e-4;
+                double slope =
+                    (curves[c].value((double)x[i] + h) - curves[c].value((double)x[i] - h)) / (2 * h);
+                CHECK(fabs((double)trace.post[i] - value) <= 1e-6 * fmax(1, fabs((double)x[i])),
+                      "%s %zu of %g: %g, expected %g", sets[k]->name, c, (double)x[i], (double)trace.post[i],
+                      value);
+                CHECK(fabs((double)trace.hidden_slope[i] - slope) <= 1e-5 * fmax(1, fabs(slope)),
+                      "%s %zu at %g: slope %g, expected %g", sets[k]->name, c, (double)x[i],
+                      (double)trace.hidden_slope[i], slope);
+            }
+            mlp_trace_close(&trace);
+            threads_free(threads);
+        }
+}
+
 int main(void) {
     RUN(test_every_gradient_is_pytorchs);
     RUN(test_parts_add_up);
     RUN(test_each_head_alone);
     RUN(test_slopes_of_the_forward_pass);
+    RUN(test_slopes_of_activations);
     RUN(test_threads_change_no_bit);
     RUN(test_lowest);
     RUN(test_some_are_kept);

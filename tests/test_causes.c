@@ -56,6 +56,8 @@ static void test_attribute(void) {
          {"in query: over all parts of the key"}},
         {"$study attribute $g -f $T/60 --score 'L0H0:1>0' --top 1", {"in query: over all parts of the key"}},
         {"$study attribute $g --score 'L0H0:1>0'", {"give the text with -p or -f\n"}, 2},
+        {"$study attribute $g -p 'the cat' --corrupted 'the rat' --answer a --by gradient --top 2 --ascii",
+         {"  ###############\n", "!################"}}, /* 0.97 of 16 */
         {"$study attribute $g -p 'the cat' --corrupted 'the rat' --answer a --by gradient --top 2",
          {"\npart                pos  clean         corrupted         score    share\n",
           "\nL1H0 z                6  \"t\"           \"t\"             -0.89"}},

@@ -624,26 +624,28 @@ static void test_turned(void) {
     checkpoint_close(checkpoint);
 }
 
-/* Of named templates the default one counts, or the last. */
+/* Of named templates the default one counts, or the last; chat_template.json has the template where no other file does. */
 static void test_templates(void) {
     static const char *const lists[][2] = {
         {"[{\"name\": \"default\", \"template\": \"A\"}, {\"name\": \"b\", \"template\": \"B\"}]", "A"},
-        {"[{\"name\": \"a\", \"template\": \"A\"}, {\"name\": \"b\", \"template\": \"B\"}]", "B"}};
+        {"[{\"name\": \"a\", \"template\": \"A\"}, {\"name\": \"b\", \"template\": \"B\"}]", "B"},
+        {"\"C\"", "C"},
+        {"\"D\"", "D"}};
     put_config("llama", HEADS);
     put_tensors(EMBEDDING, 1);
     put_text("tokenizer.json", "{}");
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 4; i++) {
         char text[256];
         String chosen = {0};
         snprintf(text, sizeof text, "{\"chat_template\": %s}", lists[i][0]);
-        put_text("tokenizer_config.json", text);
+        put_text(i < 3 ? "tokenizer_config.json" : "chat_template.json", text);
         Checkpoint *checkpoint = accept(scratch_folder);
         CHECK(checkpoint && checkpoint_string(checkpoint, "tokenizer.chat_template", &chosen, &error) &&
                   string_equals(chosen, lists[i][1]),
               "%zu: '%.*s'", i, (int)chosen.n, chosen.data ? chosen.data : "");
         checkpoint_close(checkpoint);
+        drop(i < 3 ? "tokenizer_config.json" : "chat_template.json");
     }
-    drop("tokenizer_config.json");
     drop("tokenizer.json");
 }
 
