@@ -331,12 +331,12 @@ def learn(tree, tests, files, pool, jobs):
     return reach, seconds
 
 
-def tests_of(reach, mutant):
-    """Those that reach the line; if none is known to (a table's row, an inlined line), those that reach the file."""
-    lines = reach.get(mutant["file"], {})
+def tests_of(state, mutant):
+    """Those that reach the line; if none is known to (a table's row, an inlined line), those that reach the file, or all."""
+    lines = state["reach"].get(mutant["file"], {})
     last = mutant["line"] + mutant["before"].count("\n")
     found = [lines[line] for line in range(mutant["line"], last + 1) if lines.get(line)]
-    return list(dict.fromkeys(test for by in found or lines.values() for test in by))
+    return list(dict.fromkeys(test for by in found or lines.values() or [state["seconds"]] for test in by))
 
 
 def place(tree, mutant):
@@ -366,7 +366,7 @@ def judge(tree, mutant, state, targets, options):
     if not changed:
         return "equal", "at -O1"
     kills, tries, places = state["kills"], state["tries"], (mutant["file"], os.path.dirname(mutant["file"]))
-    for test in sorted(tests_of(state["reach"], mutant), key=lambda test: dearness(state, test, places)):
+    for test in sorted(tests_of(state, mutant), key=lambda test: dearness(state, test, places)):
         if tree.make(*tree.needs(test, programs=state["programs"][test])).returncode != 0:
             return "uncompilable", ""
         why, _ = tree.run(test, (10 if options.sanitize else 3) * state["seconds"][test] + 5)
