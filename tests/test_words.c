@@ -108,7 +108,10 @@ static void test_compare(void) {
         {"$study compare $T/one $T/same -p ab --ascii",
          {"  at\n", "  ########################\n", "|A_B - A_A|"}},
         {"$study compare $T/one $T/same -p ab", {"  at\n", "2>0\n", "!#"}},
-        {"$study compare $g $g -p Hello", {"0       0.000000  0.000000\n", "!0>"}},
+        {"$study compare $g $g -p Hello", {"0       0.000000  0.000000\n", "!0>", "   +0.00000\n"}},
+        {"$study compare $g $g -p Hello", {"\rtokens 0/5\r\033[K"}, 0, -80},
+        {"$study case docs/cases/1-dot.json", /* a name takes 12 columns, a number 10 */
+         {"\n                    d0        d1        d2\ncat             2.0000    1.0000    0.0000\n"}},
         {"$study compare $T/one $T/headless -p ab",
          {"   largest  at\n0              -         -\n|A_B - A_A| of"}},
     };
@@ -578,6 +581,8 @@ static void test_titles(void) {
         {"$study circuit $g",
          {"\nhead      copying  OV alone  matching      |OV|      |QK|\n"
           "L0H0       -0.237    -0.240     0.053     6.544     9.397\n"}},
+        {"$study circuit $g --head L0H1 | grep -A2 ^eigenvalues | awk '{print NF}'",
+         {"8\n4\n2\n"}}, /* in 80 columns */
         {"$study circuit $g --composition q", {"\nhead    reads      score\nL1H0    L0H1      0.1612\n"}},
         {"$study compare $g $g -p Hello",
          {"\n                        A          B      B - A\n", "\nlayer       mean   largest  at\n"}},
