@@ -311,6 +311,8 @@ static void test_neurons(void) {
 /* Directions. */
 static void test_steer(void) {
     static const Case cases[] = {
+        {STEER "--neuron L+1N3", {"--neuron: 'L+1N3' is no neuron such as L3N120\n"}, 1},
+        {STEER "--neuron L1N+3", {"--neuron: 'L1N+3' is no neuron such as L3N120\n"}, 1},
         {STEER "--token a --positions all -n 1", {"steered: \"E\""}},
         {STEER "--token a --positions 0,1 -n 1", {"steered: \"E\""}},
         {STEER "--token a --sweep --answer a --strengths '1;2'",

@@ -44,6 +44,7 @@ static void test_keys(void) {
         {"abc\033[D\033[DX", "aXbc", 2},
         {"abc\033OD\033OD\033OD\033ODX\033[CY\033OCZ", "XaYbZc", 5},
         {"abc\x01X\x05Y", "XabcY", 5},
+        {"ab\033\rcd\x01X\x05Y", "ab\nXcdY", 7},
         {"abc\033[HX\033[FY", "XabcY", 5},
         {"abc\033[1~X\033[4~Y\033[7~Z\033[8~", "ZXabcY", 6},
         {"abc\033OHX\033OFY", "XabcY", 5},

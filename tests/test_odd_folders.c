@@ -335,6 +335,35 @@ static void test_many_layers(void) {
         }
 }
 
+/* Where the architecture alone tells which layers have a window, nothing is listed. */
+static void test_implied_windows(void) {
+    static const struct {
+        const char *type, *keys, *architecture;
+        bool listed;
+    } cases[] = {
+        {"mistral", "\"sliding_window\": 8", "llama", false},
+        {"gemma2", "\"sliding_window\": 8", "gemma2", false},
+        {"gemma2", "\"sliding_window\": 8, \"sliding_window_pattern\": 3", "gemma2", true},
+        {"qwen2", "\"sliding_window\": 8, \"use_sliding_window\": true, \"max_window_layers\": 0", "qwen2",
+         false},
+        {"qwen2", "\"sliding_window\": 8, \"use_sliding_window\": true, \"max_window_layers\": 2", "qwen2",
+         true},
+    };
+    put_tensors(EMBEDDING, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char key[64];
+        uint64_t window = 0;
+        put_layers(cases[i].type, 4, cases[i].keys);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        snprintf(key, sizeof key, "%s.attention.sliding_window", cases[i].architecture);
+        CHECK(checkpoint && checkpoint_u64(checkpoint, key, &window, &error) && window == 8, "%zu: %s", i,
+              key);
+        strcat(key, "_pattern");
+        CHECK(checkpoint && checkpoint_has(checkpoint, key) == cases[i].listed, "%zu: %s", i, key);
+        checkpoint_close(checkpoint);
+    }
+}
+
 /* Which layers have attention, by lists that tell of some or say nonsense. */
 static void test_layer_lists(void) {
     static const struct {
@@ -803,6 +832,7 @@ int main(void) {
     RUN(test_headers);
     RUN(test_keys);
     RUN(test_many_layers);
+    RUN(test_implied_windows);
     RUN(test_layer_lists);
     RUN(test_refused_keys);
     RUN(test_unread);
