@@ -392,6 +392,8 @@ static void test_view(void) {
         {"$study view $g -p H -n 3 -o $T/x.html", {"\rgenerated 1/3\rgenerated 2/3\r\033[K"}, 0, -80},
         {"$study view $g -p H -o $T/x.html", {"x.html: 1 token, 4 heads, "}},
         {"$study view $g -p Hello --from 2 --to 4 --json", {"\"query\": 3, \"from\": 2, \"to\": 4, "}},
+        {"$study view $g -p \"it's\" -n 0 --json",
+         {"\"made_by\": \"study view ", " -p 'it'\\\\''s' -n 0 --json\", "}},
         {"$study view $g -p Hello --json", {"\"query\": 4, \"temperature\": "}},
         {"$study view $g -p '\n Hi' -o $T/x.html; grep '<title>' $T/x.html", {"<title>attn: Hi</title>"}},
         {"$study view $g -p ' ' -o $T/x.html; grep '<title>' $T/x.html",
