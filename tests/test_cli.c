@@ -6,12 +6,17 @@
 #include "cli/npz.h"
 #include "cli/options.h"
 #include "cli/print.h"
+#include "cli/process.h"
 #include "cli/summary.h"
 #include "cli/table.h"
 #include "gguf.h"
 #include "views/view.h"
 
 #include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 /* ---- Files and what is printed ---- */
 
@@ -700,6 +705,28 @@ static void test_buffers(void) {
     free(text.data);
 }
 
+/* How a process ends to which Ctrl-C comes, and which then works for three times the grace. */
+static int interrupted_while(bool patient) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        catch_signals("test_cli");
+        if (patient) expect_interrupt();
+        raise(SIGINT);
+        for (struct timespec left = {0, 300000000}; nanosleep(&left, &left) != 0;) {
+        }
+        _exit(interrupted() ? 3 : 4);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void test_grace(void) {
+    CHECK(interrupted_while(false) == 128 + SIGINT, "who notices nothing is ended");
+    CHECK(interrupted_while(true) == 3, "who expects it may take long");
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_counts);
@@ -721,6 +748,7 @@ int main(void) {
     RUN(test_too_large);
     RUN(test_cut_archive);
     RUN(test_buffers);
+    RUN(test_grace);
     scratch_end();
     return test_end();
 }
