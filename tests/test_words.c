@@ -394,6 +394,8 @@ static void test_view(void) {
         {"$study view $g -p Hello --from 2 --to 4 --json", {"\"query\": 3, \"from\": 2, \"to\": 4, "}},
         {"$study view $g -p \"it's\" -n 0 --json",
          {"\"made_by\": \"study view ", " -p 'it'\\\\''s' -n 0 --json\", "}},
+        {"$study explain $g -p Hello --layer 0 --head 0 --ascii",
+         {"6.2247  #####################\n", "0.6917  ##\n"}},
         {"$study attend $g -p Hello --ascii", {"\ncells:     0  :: 0.062  ++ 0.25  ## 0.56  @@ 1\n"}},
         {"$run $g -p 'hello world' -c 4",
          {"the prompt has 11 tokens, more than the context of 4; raise -c or"},
