@@ -401,6 +401,7 @@ static void test_view(void) {
          {"the prompt has 11 tokens, more than the context of 4; raise -c or"},
          1},
         {"$study patch $g -p Hi --corrupted Ho --answer a --what z --json", {"\"head\": 0, \"effect\": "}},
+        {"$study view $g -p Hello -n 1 --json", {"\"n_tokens\": 6, "}},
         {"$study view $g -p Hello --json", {"\"query\": 4, \"temperature\": "}},
         {"$study view $g -p '\n Hi' -o $T/x.html; grep '<title>' $T/x.html", {"<title>attn: Hi</title>"}},
         {"$study view $g -p ' ' -o $T/x.html; grep '<title>' $T/x.html",
