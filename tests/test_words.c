@@ -401,6 +401,9 @@ static void test_view(void) {
          {"the prompt has 11 tokens, more than the context of 4; raise -c or"},
          1},
         {"$study patch $g -p Hi --corrupted Ho --answer a --what z --json", {"\"head\": 0, \"effect\": "}},
+        {"$study meaning $g -w a $(for i in 1 2 3 4 5 6 7 8 9 0 1 2 3 4; do echo \"-p a_$i\"; done) | "
+         "sed -n '/^ *2\\. *3\\./,/sentences fit/p' | cut -c1-3 | tr '\\n' ,",
+         {"  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11,(12,"}}, /* eleven rows, of twelve columns */
         {"$study view $g -p Hello -n 1 --json", {"\"n_tokens\": 6, "}},
         {"$study view $g -p Hello --json", {"\"query\": 4, \"temperature\": "}},
         {"$study view $g -p '\n Hi' -o $T/x.html; grep '<title>' $T/x.html", {"<title>attn: Hi</title>"}},
