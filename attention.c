@@ -459,7 +459,6 @@ static Scratch behind(const Scratch *at, const AttentionShape *shape, size_t n) 
     Scratch next = *at;
     size_t d_attn = shape->n_head * shape->d_head, d_kv = shape->n_head_kv * shape->d_head;
     next.q += n * d_attn;
-    if (next.gate) next.gate += n * d_attn;
     next.k += n * d_kv;
     next.v += n * d_kv;
     next.z += n * d_attn;
