@@ -182,6 +182,9 @@ static void check_figure(const char *what, size_t n_cols, const char *label) {
             if (!at) break;
         }
     CHECK(at && strstr(at + 1, "<rect ") == frame, "%s: more cells than effects", what);
+    size_t n_shades = 0; /* ten of each colour, and none */
+    for (const char *path = svg; path && (path = strstr(path + 1, "<path "));) n_shades++;
+    CHECK(n_shades == 21, "%s: %zu shades", what, n_shades);
     unlink(file);
     free(svg);
     json_free(json);
