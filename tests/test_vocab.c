@@ -82,9 +82,10 @@ static void test_refuses_scores(void) {
 }
 
 static void test_refuses_ids(void) {
-    static const char *const keys[] = {"bos_token_id", "eos_token_id", "eot_token_id", "unknown_token_id"};
+    static const char *const keys[] = {"bos_token_id", "eos_token_id", "eot_token_id", "unknown_token_id",
+                                       "eom_token_id"};
     char path[32];
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         Writer writer = begin_gpt2(path, "a|b|ab", "a b");
         add_u32(&writer, keys[i], i % 2 ? 3 : UINT32_MAX);
         check_refused(&writer, path, keys[i]);

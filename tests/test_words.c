@@ -98,6 +98,8 @@ static void test_compare(void) {
         {"$study compare $g $g -p H", {"give a text of two tokens or more\n"}, 1},
         {"$study compare $T/one $T/swapped -p ab", {"token 2 of the text is 7 to ", " and 5 to "}, 1},
         {"$study compare $T/one $T/swapped --ids 4,7", {"token 1 of the text, #7, is not the same to "}, 1},
+        {"$study compare $T/one $T/renamed --ids 4,5", {"token 1 of the text, #5, is not the same to "}, 1},
+        {"$study next $g -p Hi --ids 999", {"--ids takes numbers from 0 to 256 with commas between them"}, 1},
         {"$study compare $T/one $T/two --ids 4,5,6", {"one  llama F32  3 tokens  bos no", "\nnll, bits "}},
         {"$study compare $T/one $T/two -p a --ids 5", {"one  llama F32  4 tokens  bos yes"}},
         {"$study compare $T/one $T/long -p aaaa", {"the text is 6 tokens to ", " and 4 to "}, 1},
@@ -404,6 +406,17 @@ static void test_view(void) {
         {"$study meaning $g -w a $(for i in 1 2 3 4 5 6 7 8 9 0 1 2 3 4; do echo \"-p a_$i\"; done) | "
          "sed -n '/^ *2\\. *3\\./,/sentences fit/p' | cut -c1-3 | tr '\\n' ,",
          {"  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11,(12,"}}, /* eleven rows, of twelve columns */
+        {"ATTN_KERNEL=none $run $g --batch /dev/null", {"run: no kernel set 'none'"}, 1},
+        {"$run $g --chat --chat-template /dev/null -p Hi",
+         {"run: the chat template makes no tokens of the conversation\n"},
+         1},
+        {"echo '{\"prompt\": \"a\", \"max_tokens\": 1, \"logprobs\": false}' | $run $g --batch -",
+         {"\"n_predicted\": 1, \"end\": \"limit\"}", "!logprob"}},
+        {"echo '{\"prompt\": \"a\", \"max_tokens\": 1, \"logprobs\": 20}' | $run $T/one --batch - | grep -o '\": -' | grep -c .",
+         {"8\n"}}, /* all of the vocabulary */
+        {"echo '{\"custom_id\": \"d\", \"body\": {\"prompt\": \"a\", \"max_tokens\": 1}}' >$T/c; "
+         "$run $g --batch $T/c -o $T/ca -s 1; $run $g --batch $T/c -o $T/ca -s 1; grep -c . $T/ca",
+         {"2\n", "going on behind them\n"}},
         {"$study view $g -p Hello -n 1 --json", {"\"n_tokens\": 6, "}},
         {"$study view $g -p Hello --json", {"\"query\": 4, \"temperature\": "}},
         {"$study view $g -p '\n Hi' -o $T/x.html; grep '<title>' $T/x.html", {"<title>attn: Hi</title>"}},

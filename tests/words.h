@@ -57,6 +57,7 @@ static void make_models(void) {
     Gguf gguf = good_model(LLAMA);
     save_model(&gguf, "one");
     save_vocabulary("swapped", "a", "ab", "b");
+    save_vocabulary("renamed", "c", "b", "ab");
     save_vocabulary("long", "aa", "b", "ab");
     save_vocabulary("longest", "a", "b", "an extraordinary length");
     save_vocabulary("blank", "a", "", "b");
