@@ -84,9 +84,9 @@ static bool is_one_of(String key, const char *const *names) {
     return *names;
 }
 
-/* "logprobs" as completions have it, an integer, or as chats do, true with "top_logprobs" beside it; and "n". */
+/* "logprobs" as completions have it, an integer, or as chats do, true with "top_logprobs" beside it; and "n". None is false. */
 static bool read_counts(Request *request, String key, const Json *value, Error *error) {
-    const bool is_n = string_equals(key, "n"), is_true = value->kind == JSON_BOOL && value->boolean;
+    const bool is_n = string_equals(key, "n"), is_true = value->kind == JSON_BOOL;
     const int64_t least = is_n, most = is_n ? REQUEST_MAX_TEXTS : MAX_TOP;
     int64_t number = 0;
     if (!(is_true && string_equals(key, "logprobs")) &&
