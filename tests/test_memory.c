@@ -278,6 +278,7 @@ static void test_templates(void) {
                              given.data);
             try_all(read_template, (String){source, (size_t)n});
         }
+    context = NULL;
     json_free(cases);
 }
 
@@ -307,6 +308,8 @@ static void test_patterns(void) {
 
 /* Macros in memory that is full at one of them, whatever lies before. */
 static void test_macros(void) {
+    Json *nothing = json_parse("{}", 2, &(Error){{0}});
+    context = nothing;
     for (size_t before = 0; before < 512; before += 16) {
         char source[256];
         int n = snprintf(
@@ -316,6 +319,8 @@ static void test_macros(void) {
             before);
         try_all(read_template, (String){source, (size_t)n});
     }
+    context = NULL;
+    json_free(nothing);
 }
 
 static Mappings *mappings;
