@@ -1,5 +1,5 @@
 /*
- * What the way there through attention (attention_trace.c) and the way back (attention_back.c) share. Only these two read it.
+ * The way there through attention (attention_trace.c) and the way back (attention_back.c) share these; only the two read them.
  *
  * Scores of a few queries over all their keys lie in scratch as whole rows. Sums over keys take keys and values as they lie
  * for pattern·v and dS·k; for q·k and dz·v they take them turned, a row for each dimension, so that all six sums are
