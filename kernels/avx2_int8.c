@@ -1,5 +1,5 @@
 /*
- * AVX2 with activations of 8 bits for weights of up to 4. For others, whose bytes multiply beyond int16, 16 bits cost no
+ * AVX2 with activations of 8 bits for weights of up to 6. For others, two of whose products leave int16, 16 bits cost no
  * more.
  */
 #if defined(__x86_64__)
@@ -8,11 +8,17 @@
 #include "sets.h"
 
 INT_PRODUCTS(nibbles, static, 1)
+QUADS_PRODUCT(sixes, static, 1, true)
+TILES_PRODUCT(sixes, static, 1, true)
+
+#define avx2_matvec_sixes                                                                                    \
+    avx2_matvec_nibbles /* each of a token's sums has two products of a pair, and fits */
 
 const Kernels kernels_avx2_int8 = {
     .name = "avx2-int8",
     .runs_here = cpu_has_avx2,
     .products = {SHARED_PRODUCTS(avx2), NIBBLE_PRODUCTS(avx2, nibbles, avx2_matmul_nibbles),
+                 SIX_BIT_PRODUCTS(avx2, sixes, avx2_matmul_sixes),
                  BYTE_PRODUCTS(avx2, words, avx2_matmul_words)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),

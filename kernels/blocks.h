@@ -48,13 +48,12 @@ OPENED bool has_mins(DType dtype) {
            dtype == DTYPE_Q5_K;
 }
 
-/* Whether all q are below 16. */
-OPENED bool is_nibbles(DType dtype) {
-    return dtype == DTYPE_Q4_0 || dtype == DTYPE_Q4_1 || dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K ||
-           dtype == DTYPE_Q4_K;
+/* Whether all q are below 64; those of the other types have eight bits. */
+OPENED bool is_below_64(DType dtype) {
+    return dtype != DTYPE_Q8_0 && dtype != DTYPE_IQ4_NL && dtype != DTYPE_IQ4_XS;
 }
 
-/* q of eight bits: products of bytes want weights unsigned on x86-64, but signed elsewhere. All others are below 64. */
+/* q of eight bits: products of bytes want weights unsigned on x86-64, but signed elsewhere. */
 #if defined(__aarch64__) || defined(__wasm__)
 typedef int8_t Q;
 enum { MIDDLE = 0 };

@@ -30,6 +30,17 @@ enum {
 #define OPENED_SPAN _Pragma("GCC unroll 16")
 #endif
 
+/*
+ * Without VNNI, AVX2 adds up products of bytes in int16, whose room depends on the weights: for those below 16 a span fits,
+ * for those below 64 a pair of units. Then `pairs` are added up at once, and their sums in int32, as those of q of two bytes.
+ */
+#ifndef HAS_DOT_PAIR
+OPENED Ints ints_dot_pair(Ints dots, Ints w0, Ints x0, Ints w1, Ints x1) {
+    return ints_dot(1, ints_dot(1, dots, w0, x0), w1, x1);
+}
+#endif
+OPENED size_t sum_bytes(size_t bytes, bool pairs) { return pairs ? 2 : bytes; }
+
 /* A span's sum of integers, scaled by its weights' scale, less their minima: d times this is added to what came before. */
 OPENED Vec scale_span(bool mins, Vec dot, Vec scale, Vec q_sum, Vec min) {
     const Vec scaled = vec_mul(dot, scale);
@@ -88,8 +99,9 @@ OPENED void end_span_of_quads(bool mins, size_t vectors, size_t n_groups, size_t
  * Quads, for some tokens: a vector has LANES/4 rows and four tokens. sums [vector][row / (LANES/4)][LANES] +=
  * Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q).
  */
-OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t span, bool mins, float *sums,
-                        const Panel *panel, size_t group, const PackedInts *x, size_t begin, size_t cols) {
+OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, bool pairs, size_t span, bool mins,
+                        float *sums, const Panel *panel, size_t group, const PackedInts *x, size_t begin,
+                        size_t cols) {
     enum { GROUPS = ROWS / (LANES / 4) };
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, tokens = 4 * vectors;
     Vec totals[4 * QUADS];
@@ -102,7 +114,7 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
         Ints dots[4 * QUADS], start[QUADS];
         for (size_t v = 0; v < vectors; v++) {
             start[v] = ints_repeat(x->start + at * tokens + 4 * v);
-            Ints first = ints_begin(bytes, start[v]);
+            Ints first = ints_begin(sum_bytes(bytes, pairs), start[v]);
             for (size_t g = 0; g < n_groups; g++) dots[g * vectors + v] = first;
         }
         CLOSED for (size_t c = 0; c < parts * chunks; c++) {
@@ -129,30 +141,51 @@ OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, size_t sp
             }                                                                                                \
         }                                                                                                    \
     }
+#define DOT_PAIR(u)                                                                                          \
+    {                                                                                                        \
+        Ints xs[QUADS][2];                                                                                   \
+        for (size_t v = 0; v < vectors; v++)                                                                 \
+            for (size_t i = 0; i < 2; i++)                                                                   \
+                xs[v][i] = ints_repeat(q + ((c * 4 + (u) + i) * vectors + v) * 16);                          \
+        for (size_t g = 0; g < n_groups; g++) {                                                              \
+            const Ints first = ints_unit(w[g], u), second = ints_unit(w[g], (u) + 1);                        \
+            for (size_t v = 0; v < vectors; v++)                                                             \
+                dots[g * vectors + v] =                                                                      \
+                    ints_dot_pair(dots[g * vectors + v], first, xs[v][0], second, xs[v][1]);                 \
+        }                                                                                                    \
+    }
+            if (pairs) {
+                DOT_PAIR(0)
+                DOT_PAIR(2)
+                continue;
+            }
             DOT_UNIT(0)
             DOT_UNIT(1)
             DOT_UNIT(2)
             DOT_UNIT(3)
 #undef DOT_UNIT
+#undef DOT_PAIR
         }
         if (mins)
-            end_span_of_quads(true, vectors, n_groups, bytes, totals, dots, start, panel, group, s, x, at);
+            end_span_of_quads(true, vectors, n_groups, sum_bytes(bytes, pairs), totals, dots, start, panel,
+                              group, s, x, at);
         else
-            end_span_of_quads(false, vectors, n_groups, bytes, totals, dots, start, panel, group, s, x, at);
+            end_span_of_quads(false, vectors, n_groups, sum_bytes(bytes, pairs), totals, dots, start, panel,
+                              group, s, x, at);
     }
     for (size_t g = 0; g < n_groups; g++)
         for (size_t v = 0; v < vectors; v++)
             vec_store(sums + (v * GROUPS + group + g) * LANES, totals[g * vectors + v]);
 }
 
-OPENED void quads_of_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums,
+OPENED void quads_of_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
                           const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
     enum { GROUPS = ROWS / (LANES / 4) };
     for (size_t group = 0; group < GROUPS; group += 4)
         if (span == 16)
-            micro_quads(vectors, 4, bytes, 16, mins, sums, panel, group, x, begin, cols);
+            micro_quads(vectors, 4, bytes, pairs, 16, mins, sums, panel, group, x, begin, cols);
         else
-            micro_quads(vectors, 4, bytes, 32, mins, sums, panel, group, x, begin, cols);
+            micro_quads(vectors, 4, bytes, pairs, 32, mins, sums, panel, group, x, begin, cols);
 }
 
 /* totals += a span's sums, of TILE_ROWS rows and some vectors of tokens. */
@@ -170,9 +203,49 @@ OPENED void end_span_of_tile(bool mins, size_t vectors, size_t bytes, Vec *total
     }
 }
 
+/* dots += a span's products, unit by unit. */
+OPENED void add_units_of_tile(size_t vectors, size_t bytes, size_t parts, size_t units, Ints *dots,
+                              const unsigned char *w, const unsigned char *q) {
+    OPENED_SPAN for (size_t u = 0; u < parts * units; u++) {
+        Ints xs[VECTORS];
+        if (u == units) {
+            KEEP_ADDRESS(w);
+            for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
+        }
+        for (size_t v = 0; v < vectors; v++) {
+            xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
+            KEEP_IN_REGISTER(xs[v]);
+        }
+        for (size_t i = 0; i < TILE_ROWS; i++) {
+            Ints unit = ints_spread(w + (u % units / 4 * ROWS + i) * 16 + u % 4 * 4);
+            for (size_t v = 0; v < vectors; v++) {
+                dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
+                KEEP_IN_REGISTER(dots[i * vectors + v]);
+            }
+        }
+    }
+}
+
+/* The same, two units at once. */
+OPENED void add_pairs_of_tile(size_t vectors, size_t units, Ints *dots, const unsigned char *w,
+                              const unsigned char *q) {
+    OPENED_SPAN for (size_t u = 0; u < units; u += 2) {
+        const unsigned char *pair = w + u / 4 * ROWS * 16 + u % 4 * 4, *xs = q + u * vectors * LANES * 4;
+        for (size_t i = 0; i < TILE_ROWS; i++) {
+            const Ints first = ints_spread(pair + i * 16), second = ints_spread(pair + i * 16 + 4);
+            for (size_t v = 0; v < vectors; v++) {
+                dots[i * vectors + v] =
+                    ints_dot_pair(dots[i * vectors + v], first, ints_load(xs + v * LANES * 4), second,
+                                  ints_load(xs + (vectors + v) * LANES * 4));
+                KEEP_IN_REGISTER(dots[i * vectors + v]);
+            }
+        }
+    }
+}
+
 /* sums [row][token] likewise. */
-OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
-                       size_t r, const PackedInts *x, size_t begin, size_t cols) {
+OPENED void micro_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
+                       const Panel *panel, size_t r, const PackedInts *x, size_t begin, size_t cols) {
     const size_t parts = bytes / part_bytes(bytes), units = span / 4 * bytes / parts,
                  tokens = vectors * LANES;
     Vec totals[TILE_ROWS * VECTORS];
@@ -189,47 +262,35 @@ OPENED void micro_ints(size_t vectors, size_t bytes, size_t span, bool mins, flo
         KEEP_ADDRESS(spans_mins);
         Ints dots[TILE_ROWS * VECTORS];
         for (size_t v = 0; v < vectors; v++) {
-            Ints start = ints_begin(bytes, ints_load(x->start + at * tokens + v * LANES));
+            Ints start = ints_begin(sum_bytes(bytes, pairs), ints_load(x->start + at * tokens + v * LANES));
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
-        OPENED_SPAN for (size_t u = 0; u < parts * units; u++) {
-            Ints xs[VECTORS];
-            if (u == units) {
-                KEEP_ADDRESS(w);
-                for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
-            }
-            for (size_t v = 0; v < vectors; v++) {
-                xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
-                KEEP_IN_REGISTER(xs[v]);
-            }
-            for (size_t i = 0; i < TILE_ROWS; i++) {
-                Ints unit = ints_spread(w + (u % units / 4 * ROWS + i) * 16 + u % 4 * 4);
-                for (size_t v = 0; v < vectors; v++) {
-                    dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
-                    KEEP_IN_REGISTER(dots[i * vectors + v]);
-                }
-            }
-        }
-        if (mins)
-            end_span_of_tile(true, vectors, bytes, totals, dots, scales, spans_mins, x, at);
+        if (pairs)
+            add_pairs_of_tile(vectors, units, dots, w, q);
         else
-            end_span_of_tile(false, vectors, bytes, totals, dots, scales, spans_mins, x, at);
+            add_units_of_tile(vectors, bytes, parts, units, dots, w, q);
+        if (mins)
+            end_span_of_tile(true, vectors, sum_bytes(bytes, pairs), totals, dots, scales, spans_mins, x, at);
+        else
+            end_span_of_tile(false, vectors, sum_bytes(bytes, pairs), totals, dots, scales, spans_mins, x,
+                             at);
     }
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) vec_store(sums + i * LANES, totals[i]);
 }
 
-OPENED void tile_ints(size_t vectors, size_t bytes, size_t span, bool mins, float *sums, const Panel *panel,
-                      const PackedInts *x, size_t begin, size_t cols) {
+OPENED void tile_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
+                      const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
     CLOSED for (size_t r = 0; r < ROWS; r += TILE_ROWS, sums += TILE_ROWS * vectors * LANES) {
         if (span == 16)
-            micro_ints(vectors, bytes, 16, mins, sums, panel, r, x, begin, cols);
+            micro_ints(vectors, bytes, pairs, 16, mins, sums, panel, r, x, begin, cols);
         else
-            micro_ints(vectors, bytes, 32, mins, sums, panel, r, x, begin, cols);
+            micro_ints(vectors, bytes, pairs, 32, mins, sums, panel, r, x, begin, cols);
     }
 }
 
-OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                        const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
+OPENED void matmul_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y, size_t y_stride,
+                        const Matrix *w, const float *bias, size_t row_begin, size_t row_end,
+                        const void *packed, size_t n) {
     const size_t group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     Sums sums[SUMS];
@@ -247,7 +308,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, float *y, size_t y
                     PackedInts x = packed_ints(bytes, span, packed, area.token + t, vectors * LANES, w->cols);
                     fetch_next(rows, ahead_of(w, &area, r, begin, GROUP), group_bytes, t, t + vectors * LANES,
                                area.n);
-                    FOR_VECTORS(vectors, tile_ints, bytes, span, mins, to, &panel, &x, begin, cols)
+                    FOR_VECTORS(vectors, tile_ints, bytes, pairs, span, mins, to, &panel, &x, begin, cols)
                     to += ROWS * vectors * LANES;
                 }
             }
@@ -271,8 +332,9 @@ static inline void keep_quads(const float *sums, float *y, size_t y_stride, size
         }
 }
 
-OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_stride, const Matrix *w,
-                     const float *bias, size_t row_begin, size_t row_end, const void *packed, size_t n) {
+OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y, size_t y_stride,
+                     const Matrix *w, const float *bias, size_t row_begin, size_t row_end, const void *packed,
+                     size_t n) {
     enum { TOKENS = 4 * QUADS };
     const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
@@ -292,8 +354,8 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
             for (size_t t = 0; t < n; t += TOKENS) {
                 size_t vectors = (smaller(TOKENS, n - t) + 3) / 4;
                 PackedInts x = packed_ints(bytes, span, packed, t, 4 * vectors, w->cols);
-                FOR_VECTORS(vectors, quads_of_ints, bytes, span, mins, sums + t * ROWS, &panel, &x, begin,
-                            cols)
+                FOR_VECTORS(vectors, quads_of_ints, bytes, pairs, span, mins, sums + t * ROWS, &panel, &x,
+                            begin, cols)
             }
         }
         keep_quads(sums, y + r, y_stride, n_rows, n);
@@ -321,7 +383,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, float *y, size_t y_st
  */
 OPENED bool has_own_strips(size_t bytes, DType dtype) {
     if (dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1) return false;
-    return bytes == 2 || BYTES_BELOW > 16 || is_nibbles(dtype);
+    return bytes == 2 || BYTES_BELOW > 64 || is_below_64(dtype);
 }
 
 /* All whole groups of ROWS rows, and what lies behind these is fetched in their place. */
@@ -417,17 +479,17 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
 #define STRIPS_PRODUCT(name, linkage, bytes)                                                                 \
     INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
                 matvec_ints(bytes, y, w, bias, begin, end, packed);)
-#define QUADS_PRODUCT(name, linkage, bytes)                                                                  \
+#define QUADS_PRODUCT(name, linkage, bytes, pairs)                                                           \
     INT_PRODUCT(few, name, linkage, bytes, 4 * QUADS, (count + 3) / 4 * 4,                                   \
-                few_ints(span_of(w->dtype), has_mins(w->dtype), bytes, y, y_stride, w, bias, begin, end,     \
-                         packed, n);)
-#define TILES_PRODUCT(name, linkage, bytes)                                                                  \
+                few_ints(span_of(w->dtype), has_mins(w->dtype), bytes, pairs, y, y_stride, w, bias, begin,   \
+                         end, packed, n);)
+#define TILES_PRODUCT(name, linkage, bytes, pairs)                                                           \
     INT_PRODUCT(matmul, name, linkage, bytes, TILE_TOKENS, tile_vectors(count) * LANES,                      \
-                matmul_ints(span_of(w->dtype), has_mins(w->dtype), bytes, y, y_stride, w, bias, begin, end,  \
-                            packed, n);)
+                matmul_ints(span_of(w->dtype), has_mins(w->dtype), bytes, pairs, y, y_stride, w, bias,       \
+                            begin, end, packed, n);)
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
     STRIPS_PRODUCT(name, linkage, bytes)                                                                     \
-    QUADS_PRODUCT(name, linkage, bytes)                                                                      \
-    TILES_PRODUCT(name, linkage, bytes)
+    QUADS_PRODUCT(name, linkage, bytes, false)                                                               \
+    TILES_PRODUCT(name, linkage, bytes, false)
 
 #endif

@@ -122,6 +122,15 @@ static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
     return dots;
 }
 
+/* Two units of weights below 64, whose four products fit into an int16. */
+#ifndef BYTE_DOT
+#define HAS_DOT_PAIR
+static inline Ints ints_dot_pair(Ints dots, Ints w0, Ints x0, Ints w1, Ints x1) {
+    Ints sums = _mm256_add_epi16(_mm256_maddubs_epi16(w0, x0), _mm256_maddubs_epi16(w1, x1));
+    return _mm256_add_epi32(dots, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+}
+#endif
+
 static inline Ints ints_rest(size_t bytes, Ints dots) {
 #ifdef BYTE_DOT
     (void)bytes;

@@ -46,7 +46,7 @@ OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, siz
 
 /* Products of bytes are for weights below this. */
 #if defined(__AVX2__) && !defined(__AVXVNNI__) && !defined(__AVX512F__) && !defined(EMULATED_AVX512)
-enum { BYTES_BELOW = 16 };
+enum { BYTES_BELOW = 64 };
 #else
 enum { BYTES_BELOW = 256 };
 #endif

@@ -76,7 +76,7 @@ KERNEL_SETS(DECLARE_SET)
 #define SHARED_PRODUCTS(lanes)                                                                               \
     [DTYPE_F32] = FLOAT_WAYS(lanes), [DTYPE_F16] = FLOAT_WAYS(lanes), [DTYPE_BF16] = FLOAT_WAYS(lanes)
 
-/* The products of quantised weights, those whose q are below 16 and the others. `many` multiplies prompts. */
+/* The products of quantised weights: those whose q are below 16, below 64, and the others. `many` multiplies prompts. */
 #if defined(__wasm__) /* four tokens are a vector of a tile there, as they are of a quad elsewhere */
 #define INT_WAYS(lanes, name, many)                                                                          \
     {                                                                                                        \
@@ -96,12 +96,15 @@ KERNEL_SETS(DECLARE_SET)
     [DTYPE_Q4_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q4_1] = INT_WAYS(__VA_ARGS__),                              \
     [DTYPE_Q2_K] = INT_WAYS(__VA_ARGS__), [DTYPE_Q3_K] = INT_WAYS(__VA_ARGS__),                              \
     [DTYPE_Q4_K] = INT_WAYS(__VA_ARGS__)
-#define BYTE_PRODUCTS(...)                                                                                   \
+#define SIX_BIT_PRODUCTS(...)                                                                                \
     [DTYPE_Q5_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q5_1] = INT_WAYS(__VA_ARGS__),                              \
-    [DTYPE_Q8_0] = INT_WAYS(__VA_ARGS__), [DTYPE_Q5_K] = INT_WAYS(__VA_ARGS__),                              \
-    [DTYPE_Q6_K] = INT_WAYS(__VA_ARGS__), [DTYPE_IQ4_NL] = INT_WAYS(__VA_ARGS__),                            \
-    [DTYPE_IQ4_XS] = INT_WAYS(__VA_ARGS__), [DTYPE_MXFP4] = INT_WAYS(__VA_ARGS__)
-#define QUANTISED_PRODUCTS(...) NIBBLE_PRODUCTS(__VA_ARGS__), BYTE_PRODUCTS(__VA_ARGS__)
+    [DTYPE_Q5_K] = INT_WAYS(__VA_ARGS__), [DTYPE_Q6_K] = INT_WAYS(__VA_ARGS__),                              \
+    [DTYPE_MXFP4] = INT_WAYS(__VA_ARGS__)
+#define BYTE_PRODUCTS(...)                                                                                   \
+    [DTYPE_Q8_0] = INT_WAYS(__VA_ARGS__), [DTYPE_IQ4_NL] = INT_WAYS(__VA_ARGS__),                            \
+    [DTYPE_IQ4_XS] = INT_WAYS(__VA_ARGS__)
+#define QUANTISED_PRODUCTS(...)                                                                              \
+    NIBBLE_PRODUCTS(__VA_ARGS__), SIX_BIT_PRODUCTS(__VA_ARGS__), BYTE_PRODUCTS(__VA_ARGS__)
 
 /* How many tokens go through matvec, and through few: those that were measured to be faster that way. */
 enum { FEW_FLOATS = 8, SOME_INTS = PACKED_TOKENS };

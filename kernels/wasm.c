@@ -7,7 +7,7 @@
 #include "vectors.h"
 
 STRIPS_PRODUCT(words, static, 2)
-TILES_PRODUCT(words, static, 2)
+TILES_PRODUCT(words, static, 2, false)
 
 const Product SHARED(matvec_floats) = MATVEC_FLOATS;
 const Product SHARED(matmul_floats) = MATMUL_FLOATS;
