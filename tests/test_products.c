@@ -322,7 +322,7 @@ static int largest_exact(const Kernels *set, const Multiplication *m) {
 
 /*
  * Whole numbers up to the largest that a set rounds to, which occurs in each block. So nothing is rounded, and sums of
- * integers must be exact.
+ * integers must be exact, also those of nothing but the largest number, or the lowest: the first two tokens.
  */
 static void test_matmul_of_whole_numbers(void) {
     enum { ROWS = 37, TOKENS = 13, STRIDE = ROWS + GAP };
@@ -337,8 +337,10 @@ static void test_matmul_of_whole_numbers(void) {
             for (size_t s = 0; s < n_sets; s++) {
                 int largest = largest_exact(sets[s], &p);
                 for (size_t j = 0; j < TOKENS * cols && largest != computed; j++)
-                    p.x[j] = (float)(j % 32 ? (int)(random_bits() % (2 * (unsigned)largest + 1)) - largest
-                                            : largest);
+                    p.x[j] = (float)(j < cols       ? largest
+                                     : j < 2 * cols ? -largest
+                                     : j % 32 ? (int)(random_bits() % (2 * (unsigned)largest + 1)) - largest
+                                              : largest);
                 if (largest != computed) multiply_in_double(&p);
                 computed = largest;
                 multiply_all(sets[s], &p, p.bias, 0, TOKENS, y);

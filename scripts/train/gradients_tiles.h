@@ -16,9 +16,10 @@
 #include <unistd.h>
 
 typedef uint16_t bf16;
-enum { TILE = 512 };    /* numbers in a tile */
-enum { L1_STEPS = 16 }; /* steps of a product whose sides stay in L1 */
-enum { AHEAD = 1 };     /* steps that a product's longer side is fetched ahead */
+enum { TILE = 512 };     /* numbers in a tile */
+enum { L1_STEPS = 16 };  /* steps of a product whose sides stay in L1 */
+enum { AHEAD = 1 };      /* steps that a product's longer side is fetched ahead */
+enum { WIDE_STEPS = 4 }; /* steps whose left side lies in L1 as F32, beside the right one */
 enum { PAD = 16 }; /* floats between rows of products, so that they do not share their place in the caches */
 
 /* Zeros, in large pages. Where there are none left the training ends by a signal: it could not go on. */
@@ -98,32 +99,70 @@ static inline void block(Left left, const bf16 *b, int steps, float *c, size_t c
     _tile_stored(3, out + 16 * c_row + 64, c_row);
 }
 #else
+#if defined(SLOW_BF16)
+static inline __m512 even_of(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
+static inline __m512 odd_of(__m512i pairs) {
+    return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000)));
+}
+
+/* sum += a[8 rows] b over up to WIDE_STEPS times 32, by F32's multiply-adds, which do twice as much on Intel's cores as
+   their bf16 dot. */
+static inline void add_products(const char *a, Left left, const bf16 *b, int steps, __m512 sum[8][2]) {
+    float wide[8][2][WIDE_STEPS * 16]; /* row, even or odd along k, pair */
+    for (int r = 0; r < 8; r++)
+        for (int s = 0; s < steps; s++) {
+            __m512i pairs = _mm512_loadu_si512(a + (size_t)s * left.step + (size_t)r * left.row);
+            _mm512_storeu_ps(&wide[r][0][s * 16], even_of(pairs));
+            _mm512_storeu_ps(&wide[r][1][s * 16], odd_of(pairs));
+        }
+    for (int s = 0; s < steps; s++)
+        for (int pair = 0; pair < 16; pair++) {
+            const bf16 *row = b + (size_t)s * 2 * TILE + pair * 32;
+            __m512i b0 = _mm512_load_si512(row), b1 = _mm512_load_si512(row + TILE);
+            __m512 right[2][2] = {{even_of(b0), even_of(b1)}, {odd_of(b0), odd_of(b1)}};
+            for (int which = 0; which < 2; which++)
+                for (int r = 0; r < 8; r++) {
+                    __m512 one = _mm512_set1_ps(wide[r][which][s * 16 + pair]);
+                    sum[r][0] = _mm512_fmadd_ps(one, right[which][0], sum[r][0]);
+                    sum[r][1] = _mm512_fmadd_ps(one, right[which][1], sum[r][1]);
+                }
+        }
+}
+#else
+/* The same, by the bf16 dot. */
+static inline void add_products(const char *a, Left left, const bf16 *b, int steps, __m512 sum[8][2]) {
+    for (int s = 0; s < steps; s++)
+        for (int pair = 0; pair < 16; pair++) {
+            const bf16 *row = b + (size_t)s * 2 * TILE + pair * 32;
+            __m512bh b0 = (__m512bh)_mm512_load_si512(row), b1 = (__m512bh)_mm512_load_si512(row + TILE);
+            for (int r = 0; r < 8; r++) {
+                int32_t two;
+                memcpy(&two, a + (size_t)s * left.step + (size_t)r * left.row + pair * 4, 4);
+                __m512bh left_two = (__m512bh)_mm512_set1_epi32(two);
+                sum[r][0] = _mm512_dpbf16_ps(sum[r][0], left_two, b0);
+                sum[r][1] = _mm512_dpbf16_ps(sum[r][1], left_two, b1);
+            }
+        }
+}
+#endif
+
 /* c[32][32] = or += a b over `steps` times 32: 8 rows by 32 columns in registers. */
 static inline void block(Left left, const bf16 *b, int steps, float *c, size_t c_row, bool add) {
     for (int i = 0; i < 32; i += 8) {
         const char *a = (const char *)left.data +
                         (i >= 16 ? left.half + (size_t)(i - 16) * left.row : (size_t)i * left.row);
-        float *out = (float *)((char *)c + (size_t)i * c_row);
+        char *out = (char *)c + (size_t)i * c_row;
         __m512 sum[8][2];
         for (int r = 0; r < 8; r++)
             for (int j = 0; j < 2; j++)
-                sum[r][j] = add ? _mm512_loadu_ps((float *)((char *)out + (size_t)r * c_row) + j * 16)
-                                : _mm512_setzero_ps();
-        for (int s = 0; s < steps; s++)
-            for (int pair = 0; pair < 16; pair++) {
-                const bf16 *row = b + (size_t)s * 2 * TILE + pair * 32;
-                __m512bh b0 = (__m512bh)_mm512_load_si512(row), b1 = (__m512bh)_mm512_load_si512(row + TILE);
-                for (int r = 0; r < 8; r++) {
-                    int32_t two;
-                    memcpy(&two, a + (size_t)s * left.step + (size_t)r * left.row + pair * 4, 4);
-                    __m512bh left_two = (__m512bh)_mm512_set1_epi32(two);
-                    sum[r][0] = _mm512_dpbf16_ps(sum[r][0], left_two, b0);
-                    sum[r][1] = _mm512_dpbf16_ps(sum[r][1], left_two, b1);
-                }
-            }
+                sum[r][j] =
+                    add ? _mm512_loadu_ps((float *)(out + (size_t)r * c_row) + j * 16) : _mm512_setzero_ps();
+        for (int s = 0; s < steps; s += WIDE_STEPS)
+            add_products(a + (size_t)s * left.step, left, b + (size_t)s * 2 * TILE,
+                         steps - s < WIDE_STEPS ? steps - s : WIDE_STEPS, sum);
         for (int r = 0; r < 8; r++)
             for (int j = 0; j < 2; j++)
-                _mm512_storeu_ps((float *)((char *)out + (size_t)r * c_row) + j * 16, sum[r][j]);
+                _mm512_storeu_ps((float *)(out + (size_t)r * c_row) + j * 16, sum[r][j]);
     }
 }
 #endif
