@@ -83,6 +83,7 @@ static void weighted_sums(float *z, size_t z_stride, const float *p, size_t p_st
 const Kernels kernels_avx512_int8_bf16 = {
     .name = "avx512-int8-bf16",
     .runs_here = cpu_has_avx512_bf16,
+    .pays_here = cpu_has_fast_bf16_dot,
     .products = {[DTYPE_F32] = FLOAT_WAYS(avx512),
                  [DTYPE_F16] = FLOAT_WAYS(avx512),
                  [DTYPE_BF16] = {{{FEW_FLOATS, &matvec_of_bf16}, {SIZE_MAX, &matmul_of_bf16}}},

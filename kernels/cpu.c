@@ -37,6 +37,11 @@ bool cpu_has_avx512_vnni(void) { return cpu_has_avx512() && __builtin_cpu_suppor
 
 bool cpu_has_avx512_bf16(void) { return cpu_has_avx512_vnni() && has_feature(1 << 5); }
 
+bool cpu_has_fast_bf16_dot(void) {
+    unsigned eax, ebx, ecx, edx;
+    return cpu_has_avx512_bf16() && __get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx != signature_INTEL_ebx;
+}
+
 bool cpu_has_amx_bf16(void) {
 #if defined(__linux__)
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18, TILES = 1 << 24, BF16_TILES = 1 << 22 };

@@ -50,7 +50,7 @@ size_t kernels_company(const Kernels *kernels) { return kernels->few_sums ? PACK
 
 const Kernels *kernels_fastest(void) {
     size_t i = N_SETS - 1;
-    while (!runs_here(sets[i])) i--;
+    while (!runs_here(sets[i]) || (sets[i]->pays_here && !sets[i]->pays_here())) i--;
     return sets[i];
 }
 

@@ -91,6 +91,7 @@ enum { MAX_WAYS = sizeof(Products) / sizeof(((Products *)0)->ways[0]) };
 typedef struct Kernels {
     const char *name;        /* what kernels_pick chooses by: "avx2" */
     bool (*runs_here)(void); /* whether this CPU and its system run the set; NULL: this build lacks it */
+    bool (*pays_here)(void); /* whether it is faster here than the sets before it; NULL: wherever it runs */
 
     Products products[DTYPE_LIMIT]; /* [dtype of the weights] */
 

@@ -411,7 +411,9 @@ static void test_kernels_pick(void) {
             CHECK(!to_8_bits, "%s was not asked for", exact->name);
         }
     CHECK(kernels_pick("scalar", &error) == kernels_set(0), "%s", error.message);
-    CHECK(n_sets > 0 && fastest == sets[n_sets - 1], "the table of sets begins with the slowest");
+    size_t n_paying = n_sets;
+    while (n_paying && sets[n_paying - 1]->pays_here && !sets[n_paying - 1]->pays_here()) n_paying--;
+    CHECK(n_paying && fastest == sets[n_paying - 1], "the table of sets begins with the slowest");
     CHECK(kernels_set(SIZE_MAX) == NULL, "beyond the table");
     CHECK(kernels_pick("sse9", &error) == NULL, "there is no such set");
     CHECK(strstr(error.message, "sse9") && strstr(error.message, "scalar"), "%s", error.message);
