@@ -148,34 +148,39 @@ OPENED size_t small_block_bytes(DType dtype) {
     case DTYPE_I8: break;                                                                                    \
     }
 
-/* 16 where bit i of the first four bytes is set, for the i of a half. */
-OPENED Bytes fifth_bits(Bytes bits, uint8_t half) {
+/* q, and 16 where bit i of the four bytes from `from` on is set, for the i of a half. */
+OPENED Bytes add_fifth_bits(Bytes q, Bytes bits, uint8_t from, uint8_t half) {
     const Bytes16 mask = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128},
                   byte = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
-    bits = look_up(bits, repeat16(&byte) + (uint8_t)(2 * half));
-#if defined(__wasm_simd128__) /* two instructions; clang would make a choice of them, which is six */
+    bits = look_up(bits, repeat16(&byte) + (uint8_t)(from + 2 * half));
+#if UNPACKED_ROWS == 4
+    const __mmask64 set = _mm512_test_epi8_mask((__m512i)bits, (__m512i)repeat16(&mask));
+    return (Bytes)_mm512_mask_add_epi8((__m512i)q, set, (__m512i)q, _mm512_set1_epi8(16));
+#elif defined(__wasm_simd128__) /* two instructions; clang would make a choice of them, which is six */
     static const Bytes16 same = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const Bytes16 *unknown = &same;
     KEEP_ADDRESS(unknown);
-    return (Bytes)wasm_u8x16_sub_sat((v128_t)((bits & mask) == *unknown), wasm_u8x16_splat(255 - 16));
+    return q | (Bytes)wasm_u8x16_sub_sat((v128_t)((bits & mask) == *unknown), wasm_u8x16_splat(255 - 16));
 #else
-    return (Bytes)((bits & repeat16(&mask)) == repeat16(&mask)) & 16;
+    return q | ((Bytes)((bits & repeat16(&mask)) == repeat16(&mask)) & 16);
 #endif
 }
 
+OPENED bool has_fifth_bits(DType dtype) { return dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1; }
+
 /*
  * The integers of the small block b that begins at the byte `at`: 16 bytes whose low halves come first, but for Q8_0. All
- * is loaded before anything is put, after which a compiler would load it once more.
+ * is loaded before anything is put, after which a compiler would load it once more. `head` is what it begins with: scale,
+ * minimum, fifth bits.
  */
 OPENED void unpack_small(DType dtype, const Group *g, size_t b,
-                         const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    const bool whole = dtype == DTYPE_Q8_0, fifth = dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1;
+                         const unsigned char *const rows[UNPACKED_ROWS], size_t at, Bytes head) {
+    const bool whole = dtype == DTYPE_Q8_0;
     const size_t end = at + small_block_bytes(dtype);
-    const Bytes first = load_pieces(rows, end - (whole ? 32 : 16)), last = load_pieces(rows, end - 16),
-                bits = fifth ? load_pieces(rows, at + (dtype == DTYPE_Q5_0 ? 2 : 4)) : first;
+    const Bytes first = load_pieces(rows, end - (whole ? 32 : 16)), last = load_pieces(rows, end - 16);
     for (uint8_t half = 0; half < 2; half++) {
         Bytes q = whole ? (half ? last : first) + MIDDLE : from_bit(first, 4 * half) & 15;
-        if (fifth) q |= fifth_bits(bits, half);
+        if (has_fifth_bits(dtype)) q = add_fifth_bits(q, head, has_mins(dtype) ? 4 : 2, half);
         if (dtype == DTYPE_IQ4_NL) q = look_up_iq4(q);
         if (dtype == DTYPE_MXFP4) q = look_up(repeat16(&e2m1_values), q);
         put(g, 2 * b + half, q);
@@ -278,18 +283,34 @@ OPENED void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACK
     }
 }
 
+/* Of four blocks, the first of which is block b. */
+OPENED void put_small_scales(DType dtype, const Group *g, size_t b, Words head) {
+    const Floats scales = dtype == DTYPE_MXFP4 ? halves_of_e8m0(head & 255) : lower_halves(head),
+                 mins = -lower_halves(head >> 16);
+    memcpy(g->scales + b * UNPACKED_ROWS, &scales, sizeof scales);
+    if (has_mins(dtype)) memcpy(g->mins + b * UNPACKED_ROWS, &mins, sizeof mins);
+}
+
+/* Heads that hold fifth bits, too, are loaded once. */
 OPENED void unpack_small_blocks(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                                 size_t at, size_t cols) {
-    const size_t block = small_block_bytes(dtype), last = at + (cols / BLOCK - 1) * block;
-    for (size_t b = 0; b < cols / BLOCK; b++) unpack_small(dtype, g, b, rows, at + b * block);
-    for (size_t i = 0; i < cols; i += 4 * BLOCK) {
+    const size_t block = small_block_bytes(dtype), n = cols / BLOCK, last = at + (n - 1) * block;
+    if (has_fifth_bits(dtype)) {
+        for (size_t b = 0; b < n; b += 4) {
+            Words heads[4];
+            for (size_t j = 0; j < 4; j++) {
+                heads[j] = b + j < n ? (Words)load_pieces(rows, at + (b + j) * block) : heads[j - 1];
+                if (b + j < n) unpack_small(dtype, g, b + j, rows, at + (b + j) * block, (Bytes)heads[j]);
+            }
+            put_small_scales(dtype, g, b, first_words(heads));
+        }
+        return;
+    }
+    for (size_t b = 0; b < n; b++) unpack_small(dtype, g, b, rows, at + b * block, (Bytes){0});
+    for (size_t b = 0; b < n; b += 4) {
         size_t heads[4];
         for (size_t j = 0; j < 4; j++, at += block) heads[j] = at < last ? at : last;
-        const Words head = load_words(rows, heads);
-        const Floats scales = dtype == DTYPE_MXFP4 ? halves_of_e8m0(head & 255) : lower_halves(head),
-                     mins = -lower_halves(head >> 16);
-        memcpy(g->scales + i / BLOCK * UNPACKED_ROWS, &scales, sizeof scales);
-        if (has_mins(dtype)) memcpy(g->mins + i / BLOCK * UNPACKED_ROWS, &mins, sizeof mins);
+        put_small_scales(dtype, g, b, load_words(rows, heads));
     }
 }
 

@@ -82,16 +82,8 @@ OPENED Bytes load_pieces(const unsigned char *const rows[UNPACKED_ROWS], size_t 
 #endif
 }
 
-/* Four words of each row, one from each byte in `at` on, and twelve bytes behind it. */
-OPENED Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size_t at[4]) {
-#if defined(__wasm_simd128__)
-    v128_t words = wasm_v128_load32_zero(rows[0] + at[0]);
-    words = wasm_v128_load32_lane(rows[0] + at[1], words, 1);
-    words = wasm_v128_load32_lane(rows[0] + at[2], words, 2);
-    return (Words)wasm_v128_load32_lane(rows[0] + at[3], words, 3);
-#else
-    Words words[4];
-    for (size_t i = 0; i < 4; i++) words[i] = (Words)load_pieces(rows, at[i]);
+/* Four words of each row: the first of each of four pieces. */
+OPENED Words first_words(const Words words[4]) {
 #if UNPACKED_ROWS == 4
     __m512i first = _mm512_unpacklo_epi32((__m512i)words[0], (__m512i)words[1]),
             last = _mm512_unpacklo_epi32((__m512i)words[2], (__m512i)words[3]);
@@ -103,6 +95,19 @@ OPENED Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const si
 #else
     return (Words){words[0][0], words[1][0], words[2][0], words[3][0]};
 #endif
+}
+
+/* Four words of each row, one from each byte in `at` on, and twelve bytes behind it. */
+OPENED Words load_words(const unsigned char *const rows[UNPACKED_ROWS], const size_t at[4]) {
+#if defined(__wasm_simd128__)
+    v128_t words = wasm_v128_load32_zero(rows[0] + at[0]);
+    words = wasm_v128_load32_lane(rows[0] + at[1], words, 1);
+    words = wasm_v128_load32_lane(rows[0] + at[2], words, 2);
+    return (Words)wasm_v128_load32_lane(rows[0] + at[3], words, 3);
+#else
+    Words words[4];
+    for (size_t i = 0; i < 4; i++) words[i] = (Words)load_pieces(rows, at[i]);
+    return first_words(words);
 #endif
 }
 

@@ -377,12 +377,10 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
 #include "strips_wasm.h"
 #else
 /*
- * Whether a type's strips go from memory to their sums through registers alone, by code of its own. Others go through a
- * panel, by the code that all ways share: those whose fifth bits have to be put together lose nothing by it, the rest up to a
- * third.
+ * Whether a way takes a type's strips. Then they go from memory to their sums through registers alone, by code of its own, but
+ * where a group is cut: through a panel, which takes up to half as long again.
  */
 OPENED bool has_own_strips(size_t bytes, DType dtype) {
-    if (dtype == DTYPE_Q5_0 || dtype == DTYPE_Q5_1) return false;
     return bytes == 2 || BYTES_BELOW > 64 || is_below_64(dtype);
 }
 
