@@ -403,7 +403,7 @@ static bool open_files(Batch *batch, Error *error) {
     if (ok) batch->ledger = ledger_open(setup->answers, (String){header, n}, setup->inputs, error);
     if (batch->ledger) batch->n_before = ledger_n_answers(batch->ledger);
     if (batch->n_before > 0)
-        fprintf(stderr, "%s: note: %s has %zu answers; going on behind them\n", setup->program,
+        fprintf(stderr, "%s: note: answers in %s: %zu; going on behind them\n", setup->program,
                 setup->answers, batch->n_before);
     free(header);
     return batch->ledger;

@@ -141,7 +141,7 @@ try "$llama" --batch "$tmp/bytes" -o "$tmp/answer"
 has quiet
 has grep -qF '"bytes:\\x' "$tmp/answer"
 try "$llama" --batch "$tmp/bytes" -o "$tmp/answer" # which reads it as JSON: no member stands there twice
-has grep -q 'has 1 answers; going on behind them$' "$tmp/err"
+has grep -q ': 1; going on behind them$' "$tmp/err"
 
 # Likelihoods are those of study score; the choices of a context, those of each alone.
 cat >"$tmp/likely" <<'END'
@@ -340,7 +340,7 @@ while [ $at -lt "$size" ]; do
     n=$((n + 1)) at=$((at + 157))
 done
 has test $same -eq $n
-has grep -q "run: note: $tmp/cut has [1-9] answers; going on behind them" "$tmp/err"
+has grep -q "run: note: answers in $tmp/cut: [1-9]; going on behind them" "$tmp/err"
 try "$model" --batch "$tmp/nine" --in-order -o "$tmp/whole"
 has cmp -s "$tmp/whole" "$tmp/cut"
 
@@ -350,7 +350,7 @@ try "$model" --batch "$tmp/names" --in-order -o "$tmp/named"
 head -n 560 "$tmp/named" >"$tmp/part"
 sed -n 5,7p "$tmp/named" >>"$tmp/part" # thrice, which does no harm
 try "$model" --batch "$tmp/names" --in-order -o "$tmp/part"
-has grep -q 'has 559 answers; going on behind them$' "$tmp/err"
+has grep -q ': 559; going on behind them$' "$tmp/err"
 has [ "$(sort -u "$tmp/part" | wc -l)" -eq 601 ]
 try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template" -o "$tmp/custom"
 head -n 2 "$tmp/custom" >"$tmp/part"
