@@ -40,7 +40,7 @@ static const char help[] =
     "  -h, --help\n"
     "\n"
     "pp      tokens/s of a prompt of 512; of peak: operations (2 for each weight and token, attention's too) over\n"
-    "        the peak of F32 FMA, of the BF16 dot where there is one, or of the 8-bit dot for quantised types; with\n"
+    "        the peak of F32 FMA, of the BF16 dot where one is used, or of the 8-bit dot for quantised types; with\n"
     "        AMX that can be more than all of it\n"
     "tg N    tokens/s of 32 tokens, one by one, that begin at context N (or just below the last position); of\n"
     "        read: bytes of the weights and the cache that each must read, over the bandwidth of plain loads\n"

@@ -174,7 +174,9 @@ static bool measure_few(Timed *timed, Error *error) {
 
 static PeakKind prompt_limit(DType dtype) {
     if (dtype_is_quantised(dtype)) return PEAK_INT8;
-    return dtype == DTYPE_BF16 && peak_name(PEAK_BF16) ? PEAK_BF16 : PEAK_F32;
+    return dtype == DTYPE_BF16 && kernels_product(kernels_fastest(), dtype, SIZE_MAX, 0)->rounding.x_bf16 == 1
+               ? PEAK_BF16
+               : PEAK_F32;
 }
 
 /* Resident memory that belongs to no file: what a run adds to the mapped checkpoint. */
