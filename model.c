@@ -203,8 +203,9 @@ static bool check_finite(const Session *session, const float *logits, size_t n, 
             return error_set(
                 error,
                 "%s: the logits are not finite; the weights hold NaN or infinity, or overflow the F16 "
-                "cache (take F32)",
-                checkpoint_path(session->model->checkpoint));
+                "cache (take F32)%s",
+                checkpoint_path(session->model->checkpoint),
+                session->probe ? ", or what is changed inside is too large" : "");
     return true;
 }
 

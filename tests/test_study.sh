@@ -603,13 +603,15 @@ END
 refuses 1 'towers: holds no text\|nothing: holds no text' steer "$gpt2" -p Hello --plus-file "$tmp/nothing" --minus b
 has test ! -e "$tmp/x.gguf"
 has [ "$before" = "$(cksum "$tmp/v.gguf")" ]
-if python3 -c 'import numpy' 2>/dev/null; then
-    python3 -c 'import sys, numpy; numpy.save(sys.argv[1], numpy.full(40, 3e38, "f4"))' "$tmp/huge.npy"
-    refuses 1 'steered logits are not finite' steer "$gpt2" -p Hello --direction "$tmp/huge.npy" --strength 9
-    refuses 1 'steered logits are not finite' steer "$gpt2" -p Hello --direction "$tmp/huge.npy" --strengths 9 --sweep
-    python3 -c 'import sys, numpy; numpy.save(sys.argv[1], numpy.array([numpy.inf] * 40, "f4"))' "$tmp/huge.npy"
-    refuses 1 'huge.npy: a number of its vectors is not finite' steer "$gpt2" -p Hello --direction "$tmp/huge.npy"
-fi
+forty() { # numbers of four such bytes, as numpy.save writes them
+    printf '\223NUMPY\1\0v\0%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (40,), }"
+    for i in $(seq 40); do printf "$1"; done
+}
+forty '\346\261\141\177' >"$tmp/huge.npy" # 3e38
+refuses 1 'logits are not finite; .*, or what is changed inside is too large' steer "$gpt2" -p Hello --direction "$tmp/huge.npy" --strength 9
+refuses 1 'logits are not finite; .*, or what is changed inside is too large' steer "$gpt2" -p Hello --direction "$tmp/huge.npy" --strengths 9 --sweep
+forty '\0\0\200\177' >"$tmp/huge.npy" # infinity
+refuses 1 'huge.npy: a number of its vectors is not finite' steer "$gpt2" -p Hello --direction "$tmp/huge.npy"
 
 # The page that view writes, and the figure. What is in them: test_view.c, and here who can read them.
 refuses 1 'this is a file of the model' view "$tmp/own.gguf" -p Hello -o "$tmp/own.gguf"
