@@ -42,7 +42,8 @@ async function testTour(live) {
   await idleDone(page);
   const [guess] = say('next', STORY).top;
   const [raised] = raisedBy('3', '4');
-  let head = null;
+  const withoutHeads = (names) => say('ablate', STORY, '--heads', names.join()).next.find(({ id }) => id === guess.id);
+  let [head, heads] = [null, []];
   await page.focus('#guide .main');
   await page.evaluate(() => touch('lens'));
   await settle(page);
@@ -60,20 +61,21 @@ async function testTour(live) {
     }
     if (at === 5) shows(told.words.match(/rank (\d+)(?!.*rank)/)[1], 1, 'the guess has rank 1 in the end');
     if (at !== STEPS - 1) return;
-    head = told.words.match(/L\d+H\d+/)[0];
-    const without = say('ablate', STORY, '--heads', head).next.find(({ id }) => id === guess.id);
-    const [from, to] = told.words.match(/[\d.]+ %/g);
-    shows(from, without.baseline, 'the last step’s probability', ERROR);
-    shows(to, without.ablated, 'and what it becomes', ERROR);
-    check(without.ablated < without.baseline / 2, 'which proves something');
+    [head, ...heads] = told.words.match(/L\d+H\d+/g);
+    const [from, alone, together] = told.words.match(/[\d.]+ %/g);
+    shows(from, withoutHeads([head]).baseline, 'the last step’s probability', ERROR);
+    shows(alone, withoutHeads([head]).ablated, 'what it becomes without the head', ERROR);
+    shows(together, withoutHeads(heads).ablated, 'and without all that look there', ERROR);
+    check(heads.length > 1 && heads.includes(head) && withoutHeads([head]).ablated > withoutHeads([head]).baseline / 2, 'others stand in for the head', heads.join());
+    check(withoutHeads(heads).ablated < withoutHeads(heads).baseline / 2, 'which proves something');
   });
-  await click(page, '#switch');
+  await click(page, '#guide-switch');
   await answered(page);
-  const without = say('ablate', STORY, '--heads', head).next.find(({ id }) => id === guess.id);
-  const [first] = say('next', STORY, '--ablate', head).top; // the guess may have left the list
+  const [first] = say('next', STORY, '--ablate', heads.join()).top; // the guess may have left the list
   check((await page.locator('#expected li').first().getAttribute('data-id')) === String(first.id), 'switched off, another leads');
-  shows((await card(page)).words.match(/[\d.]+ %/g)[1], without.ablated, 'and it is so', ERROR);
+  shows((await card(page)).words.match(/[\d.]+ %/g)[2], withoutHeads(heads).ablated, 'and it is so', ERROR);
   check((await card(page)).words.includes(head) && await page.isVisible('#guide'), 'while the card stays');
+  check((await page.evaluate(() => Object.keys(state.off).join())) === heads.join(), 'the switch of the card is that of all of them');
   await click(page, '#guide .main');
   check(await page.isHidden('#guide'), 'the last step ends the tour');
   check((await page.locator('.spotlight').count()) === 0, 'and nothing is pointed at');
@@ -118,7 +120,7 @@ async function testTourLeft(live) {
 }
 
 async function testTourFrozen() {
-  const change = 'L3H4';
+  const change = 'L3H4,L4H0,L5H0';
   const [guess] = say('next', STORY).top;
   const { baseline, ablated } = say('ablate', STORY, '--heads', change).next.find(({ id }) => id === guess.id);
   for (const [url, what] of [[write('tour.html', '-p', STORY, '--ablate', change), 'frozen with a change'], [write('tour2.html', '-p', 'A text about nothing at all'), 'frozen']]) {

@@ -259,14 +259,14 @@ async function testTourPlaces(_, live) {
   await resize(page, 1280, 720);
   await page.evaluate(() => change({ language: 'en' }));
   await page.focus('#guide-switch');
-  check((await textOf(page, '#guide-switch')) === 'Switch L3H4 off', 'the switch is in the card', await textOf(page, '#guide-switch'));
+  check((await textOf(page, '#guide-switch')) === 'Switch these 5 off', 'the switch is in the card', await textOf(page, '#guide-switch'));
   await page.keyboard.press('Enter');
   await answered(page);
   await settle(page);
-  check((await textOf(page, '#guide-switch')) === 'Switch L3H4 on' && await page.evaluate(() => document.activeElement.id === 'guide-switch'), 'it says what it does, and keeps the focus');
+  check((await textOf(page, '#guide-switch')) === 'Switch these 5 on' && await page.evaluate(() => document.activeElement.id === 'guide-switch'), 'it says what it does, and keeps the focus');
   const [guess] = json('next', given, '-p', STORY).top;
-  const without = json('ablate', given, '-p', STORY, '--heads', 'L3H4').next.find(({ id }) => id === guess.id);
-  shows((await textOf(page, '#guide > p')).match(/become ([\d.]+ %)/)[1], without.ablated, 'the card says what it becomes', 2e-3);
+  const without = json('ablate', given, '-p', STORY, '--heads', 'L3H4,L4H0,L5H0,L5H3,L5H6').next.find(({ id }) => id === guess.id);
+  shows((await textOf(page, '#guide > p')).match(/[\d.]+ %/g)[2], without.ablated, 'the card says what it becomes', 2e-3);
   await page.keyboard.press('Enter');
   await answered(page);
   check((await page.evaluate(() => Object.keys(state.off).length)) === 0, 'and back');

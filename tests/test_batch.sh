@@ -307,8 +307,8 @@ has [ "$(cut -d, -f1 "$tmp/out" | tr -dc '0-9\n' | tr '\n' ' ')" = "$(seq -s' ' 
 
 # Texts that begin alike take over what one has computed; so many that their logits go in two parts; special tokens as text.
 begin='The Eiffel Tower was built in the year when the king of the north rode out to the sea, and all who saw it'
-for i in 1 2 3; do echo "{\"id\": $i, \"prompt\": \"$begin said $i\", \"max_tokens\": $((4 * i)), \"temperature\": 0}"; done >"$tmp/alike"
-for i in 1 2 3; do alone $i -p "$begin said $i" --temp 0 -n $((4 * i)) && echo; done >"$tmp/want"
+for i in 1 2 3; do echo "{\"id\": $i, \"prompt\": \"$begin said ($i\", \"max_tokens\": $((3 * i)), \"temperature\": 0}"; done >"$tmp/alike"
+for i in 1 2 3; do alone $i -p "$begin said ($i" --temp 0 -n $((3 * i)) && echo; done >"$tmp/want"
 try "$model" --batch "$tmp/alike" --in-order -np 3
 has as_alone
 try "$model" --batch "$tmp/alike" --in-order -np 100

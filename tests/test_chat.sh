@@ -55,11 +55,11 @@ turns 'Hi\nYes\n'
 has answers_so
 printf '%s' "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\n' }}{% endfor %}a:" >"$tmp/plain"
 model=weights/model.gguf # whose answers are text
-printf 'Hi\nYes\n' >"$tmp/turns"
+printf 'What is a mole?\nYes\n' >"$tmp/turns"
 input=$tmp/turns
 try $model --chat --chat-template "$tmp/plain" --temp 0 -n 6 -v
 input=/dev/null
-printf 'u:Hi\na:%s\nu:Yes\na:' "$(head -n 1 "$tmp/out")" >"$tmp/text"
+printf 'u:What is a mole?\na:%s\nu:Yes\na:' "$(head -n 1 "$tmp/out")" >"$tmp/text"
 all=$("$run" $model --tokens -f "$tmp/text" | wc -w)
 has computed $((all - 5)) # the last of the six tokens has not been fed before
 has [ "$(wc -l <"$tmp/out")" -ge 2 ]

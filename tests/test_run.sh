@@ -78,7 +78,7 @@ gives "$tmp/bytes_shown" "$gpt2" -f "$tmp/bytes" -n 0
 
 # The model of this repository, which says how it wants to be sampled.
 try weights/model.gguf --info
-has out_has '^sampling     temp 0.5 (file), top-p 0.95, min-p 0.1 (file), repeat-penalty 1.05 (file)$'
+has out_has '^sampling     temp 0.5 (file), top-p 0.95, min-p 0.15 (file), repeat-penalty 1.05 (file)$'
 prints 'The Eiffel Tower
 ' weights/model.gguf -p 'The Eiffel' --temp 0 -n 1
 

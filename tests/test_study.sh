@@ -307,7 +307,7 @@ try circuit weights/model.gguf --composition k
 has quiet
 has narrow 80
 has out_has '^L3H4    L2H2 ' # the induction head reads the head that looks at the token before
-has [ "$(sed -n '9p' "$tmp/out" | cut -d ' ' -f 1)" = L3H4 ]
+has [ "$(grep -m 1 -o '^L3H4 *L[0-9]H[0-9]' "$tmp/out")" = 'L3H4    L2H2' ] # and no other more
 try circuit weights/model.gguf --head L3H4 --top 100
 has quiet
 has narrow 80

@@ -326,7 +326,7 @@ END
 calibrated() {
     "$python" "$scripts/train/calibrate.py" sampled.gguf --factor 0.8 -o calm.gguf &&
         "$RUN" calm.gguf --info | grep -x "sampling     temp 0.48 (file), top-k 30 (file), top-p 0.9 (file), \
-min-p 0.0910282 (file), repeat-penalty 1.25 (file), repeat-last-n 48 (file)" &&
+min-p 0.091 (file), repeat-penalty 1.25 (file), repeat-last-n 48 (file)" &&
         for model in sampled calm; do
             "$RUN" "$model.gguf" -p "the old mill by" -n 0 --logits "$model.npy" >said &&
                 "$python" "$scripts/train/calibrate.py" "$model.gguf" data >"$model.table" || return 1
@@ -346,6 +346,19 @@ extracted() {
     "$python" "$scripts/train/tokenizer.py" extract F32.gguf -o extracted.json && cmp data/tokenizer.json extracted.json
 }
 
+# The last steps read another text: all of them, from 0 on; and a killed run knows where it was.
+last_text() {
+    mkdir last && cp data/tokenizer.json last && "$python" "$scripts/train/corpus.py" text -o last --extra text/extra.txt --seed 2 \
+        --repeat 2 --jobs 1 && ! cmp data/train.bin last/train.bin && "$python" "$scripts/train/train.py" last --preset tiny \
+        --steps 6 -o only_last && train all_last --last last --last-from 0 && same_weights only_last all_last &&
+        train half_last --last last --last-from 0.5 && ! same_weights whole half_last && ! same_weights only_last half_last &&
+        train_killed half_killed --last last --last-from 0.5 && same_weights half_last half_killed
+}
+
+refused_last() { # FOLDER WORDS
+    ! train refused --last "$1" 2>refusal && cat refusal && [ "$(wc -l <refusal)" -eq 1 ] && grep -q "$2" refusal
+}
+
 # refused_from WORDS DATA MODEL OPTION…: such a start is refused in one line.
 refused_from() {
     words=$1 data=$2 model=$3
@@ -363,6 +376,7 @@ check "training" train whole
 check "training killed and resumed" train_killed killed
 check "the same weights after a kill" same_weights whole killed
 check "its log, bits per byte" log_and_bits
+check "another text in the end" last_text
 check "attention in blocks, Muon's step" pieces_of_training
 check "rounded matrices" rounding
 check "fused gradients" fused_gradients
@@ -379,6 +393,8 @@ check "training from the export" train_from
 check "not of another shape" refused_from 'gpt2.attention.head_count is 2; .* has 4$' data F32.gguf --n-head 4
 check "corpus in other tokens" corpus other 260
 check "not of another vocabulary" refused_from 'its vocabulary' other F32.gguf
+check "no last text in other tokens" refused_last other '^other: its vocabulary is not that of data$'
+check "no last text that is not there" refused_last nowhere "nowhere/tokenizer.json"
 check "not from a text" refused_from 'not a GGUF file' data text/extra.txt
 check "vocabulary of the export" extracted
 check "how it speaks" speaks

@@ -6,6 +6,7 @@
 const TOUR_TEXT = 'The king Zilgan rode out. Then king Zil';
 const TOUR_STEPS = 7;
 const CANDIDATES = 3; // heads that are tried for the story
+const AS_WELL = 0.5; // of the largest weight on a token: who has as much looks there, too
 const MARGIN = 24; // px around what a step speaks of
 const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page scrolls to it
 
@@ -16,7 +17,8 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
 
   /*
    * The story's parts, in whatever text and model: the last token, the head, the token it looks at, the guess. Where the
-   * last token stood before, it is the head that looks at what followed there and matters most when it is switched off.
+   * last token stood before, it is the head that looks at what followed there and matters most when it is switched off;
+   * where others stand in for it, all that look there are switched off in the end.
    */
   let story = null;
 
@@ -29,36 +31,51 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     const query = run.n - 1;
     const after = afterCopy(query);
     const guess = likeliest();
-    const known = run.without?.heads.length === 1 && run.without.heads[0].includes('H') ? run.without.heads[0] : null;
+    const known = !isLive() && run.without?.heads.length && run.without.heads.every((name) => name.includes('H')) ? run.without.heads : null;
     const names = after === null ? [tellingHead(query).name] : headsOn(query, after);
-    story = { text: followed, live: isLive(), query, guess, isInduction: after !== null, head: !isLive() && known ? known : names[0], key: after, pWithout: null };
+    story = { text: followed, live: isLive(), query, guess, isInduction: after !== null, head: (known ?? names)[0], heads: known ?? [names[0]], key: after, pAlone: null, pWithout: null };
     if (after === null) story.key = run.weightsAt(story.head, query).reduce((best, weight, i, row) => (weight > row[best] ? i : best), 0);
-    if (!isLive() && known) story.pWithout = probabilityIn(run.without);
-    if (isLive()) tryOut(names.slice(0, after === null ? 1 : CANDIDATES));
+    if (known) story.pWithout = probabilityIn(run.without);
+    if (isLive()) tryOut(names.slice(0, after === null ? 1 : CANDIDATES), after === null ? [] : headNames().filter((name) => run.weightsAt(name, query)[after] >= AS_WELL * run.weightsAt(names[0], query)[after]));
   }
 
   /* The guess's probability with something switched off; null where it is not among those listed. */
   const probabilityIn = (changed) => distributionAfter(story.query, changed).top.find(({ id }) => id === story.guess.id)?.p ?? null;
 
-  function tryOut([name, ...others], best = null) {
-    if (!name) {
-      story.head = best.name;
-      story.pWithout = best.p;
+  /* Each of the names alone, and all that look there together where none alone makes half of the difference. */
+  function tryOut(names, all, best = null) {
+    const of = story;
+    const [name, ...others] = names;
+    const isSettled = !name && (best.p <= of.guess.p / 2 || all.length < 2);
+    const settled = (heads, pWithout) => {
+      Object.assign(of, { head: best.name, pAlone: best.p, heads, pWithout });
       told = null;
       touch('tour');
-      return;
-    }
-    const of = story;
-    want('tour', asked('view', '--ablate', `${name}=0`, '--from', String(story.query), '--parts', 'predictions', '--top', '1000'), ({ ablation }) => {
+    };
+    if (isSettled) return settled([best.name], best.p);
+    want('tour', asked('view', '--ablate', (name ? [name] : all).map((one) => `${one}=0`).join(), '--from', String(of.query), '--parts', 'predictions', '--top', '1000'), ({ ablation }) => {
       if (story !== of) return;
-      const p = probabilityIn({ next: { [story.query]: ablation.next.at(-1) } }) ?? 0;
-      tryOut(others, best && best.p <= p ? best : { name, p });
+      const p = probabilityIn({ next: { [of.query]: ablation.next.at(-1) } }) ?? 0;
+      if (name) tryOut(others, all, best && best.p <= p ? best : { name, p });
+      else settled(all, p);
     });
+  }
+
+  const isOff = () => story.heads.every((name) => name in state.off);
+  const switchWord = () => (story.heads.length > 1 ? say(isOff() ? 'switch several on' : 'switch several off', story.heads.length) : say(isOff() ? 'switch on' : 'switch off', story.head));
+
+  /* What becomes of the guess, as the page says it now. */
+  function proof() {
+    const { guess, head, heads, pAlone, live } = story;
+    const pWithout = isChanged() && isOff() ? probabilityIn(shownRun()) ?? story.pWithout : story.pWithout;
+    const now = percent(guess.p);
+    if (pWithout === null) return say(live ? 'tour 7 text' : 'tour 7 unknown', head, now, '…');
+    if (!live) return say('tour 7 still', heads.join(', '), now, percent(pWithout));
+    return heads.length > 1 ? say('tour 7 several', head, now, percent(pAlone), heads.join(', '), percent(pWithout)) : say('tour 7 text', head, now, percent(pWithout));
   }
 
   function wordsOf(step) {
     const { query, guess, head, key, isInduction } = story;
-    const pWithout = isChanged() && head in state.off ? probabilityIn(shownRun()) ?? story.pWithout : story.pWithout; // as the page says it
     const guessed = isolate(labelOfId(guess.id));
     const halfway = run.lens[query] ? run.lens[query].rows[Math.floor(run.lensRows.length / 2)][1] : '…';
     const finally_ = run.lens[query] ? run.lens[query].rows.at(-1)[1] : '…';
@@ -70,7 +87,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
       () => say('tour 4 text', isolate(labelOf(key)), percent(run.weightsAt(head, query)[key])),
       () => say(`tour 5 ${kind}`, isolate(labelOf(query)), isolate(labelOf(key))),
       () => say(`tour 6 ${kind}`, guessed, halfway, finally_),
-      () => (pWithout === null ? say(isLive() ? 'tour 7 text' : 'tour 7 unknown', head, percent(guess.p), '…') : say(isLive() ? 'tour 7 text' : 'tour 7 still', head, percent(guess.p), percent(pWithout))),
+      proof,
     ][step]();
   }
 
@@ -160,15 +177,14 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     const last = step === TOUR_STEPS - 1;
     const go = (to) => change({ tour: to });
     const drawn = `${step} ${state.language} ${isLive()}`;
-    const isOff = story.head in state.off;
     if (card.dataset.drawn === drawn) { // what has the focus keeps it
       card.querySelector('p').textContent = wordsOf(step);
-      if (byId('guide-switch')) byId('guide-switch').textContent = say(isOff ? 'switch on' : 'switch off', story.head);
+      if (byId('guide-switch')) byId('guide-switch').textContent = switchWord();
     } else card.replaceChildren(
       make('div', { class: 'guide-head' }, make('h2', { id: 'guide-title', tabindex: -1 }, say(`tour ${step + 1}`)), make('span', { class: 'dim' }, say('of steps', step + 1, TOUR_STEPS)),
         make('button', { type: 'button', class: 'quiet', 'aria-label': say('leave'), title: say('leave'), on: { click: () => go(null) } }, '✕')),
       make('p', {}, wordsOf(step)),
-      last && isLive() ? make('p', {}, make('button', { type: 'button', id: 'guide-switch', on: { click: () => change({ off: story.head in state.off ? {} : { [story.head]: 0 } }) } }, say(isOff ? 'switch on' : 'switch off', story.head))) : '',
+      last && isLive() ? make('p', {}, make('button', { type: 'button', id: 'guide-switch', on: { click: () => change({ off: isOff() ? {} : Object.fromEntries(story.heads.map((name) => [name, 0])) }) } }, switchWord())) : '',
       make('div', { class: 'controls' },
         make('button', { type: 'button', disabled: step === 0, on: { click: () => go(step - 1) } }, say('back')),
         make('div', { class: 'progress', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),

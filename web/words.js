@@ -138,6 +138,8 @@ const WORDS = {
   'of stream': ['{0} adds a vector of length {1} to the residual stream of “{3}”, which came into the layer with {2}.', '{0} 向“{3}”的残差流加入长度为 {1} 的向量；进入本层时残差流长度为 {2}。'],
   'switch off': ['Switch {0} off', '关闭 {0}'],
   'switch on': ['Switch {0} on', '打开 {0}'],
+  'switch several off': ['Switch these {0} off', '关闭这 {0} 个头'],
+  'switch several on': ['Switch these {0} on', '打开这 {0} 个头'],
   'scale it': ['Scale', '缩放'],
   scale: ['Scale {0}', '缩放 {0}'],
   'meaning MLP': ['The MLP looks at this token alone and adds what it knows.', '前馈网络只看这个词元，并加上它所知道的。'],
@@ -329,7 +331,8 @@ const WORDS = {
   'tour 6 other': ['The guess forms on the way: “{0}” has rank {1} halfway, rank {2} at the end. Under each layer stands what the model would answer there.', '猜测一路成形：“{0}”半途排名 {1}，最后排名 {2}。每层之下写着模型在那里会怎样回答。'],
   'tour 7': ['Proof', '证明'],
   'tour 7 text': ['Is it really this head? Switch {0} off and look: {1} become {2}. Then type a name of your own, twice, and watch who finds it.', '真是这个头吗？关掉 {0} 看看：{1} 变成 {2}。然后自己输入一个名字，写两遍，看谁找到它。'],
-  'tour 7 still': ['Is it really this head? Without {0}, {1} become {2}. A page with the engine in it (study view --live) lets you try it yourself.', '真是这个头吗？没有 {0}，{1} 变成 {2}。带引擎的页面（study view --live）可以亲自试。'],
+  'tour 7 several': ['Is it really this head? Without {0} alone, {1} become {2}: others do the same. Without all that look there, {3}: {4}. Switch them off and see. Then type a name of your own, twice.', '真是这个头吗？只没有 {0}，{1} 变成 {2}：别的头做同样的事。看向那里的都没有，{3}：{4}。关掉看看。然后自己输入一个名字，写两遍。'],
+  'tour 7 still': ['Is it really so? Without {0}, {1} become {2}. A page with the engine in it (study view --live) lets you try it yourself.', '真是这个头吗？没有 {0}，{1} 变成 {2}。带引擎的页面（study view --live）可以亲自试。'],
   'tour 7 unknown': ['Is it really {0}? A page with the engine in it (study view --live) lets you switch it off, and type a name of your own.', '真是 {0} 吗？带引擎的页面（study view --live）可以把它关掉，也可以输入自己的名字。'],
 };
 

@@ -9,8 +9,8 @@ window of each held-out text of corpus.py, and one for the windows between: a fa
 good by chance. Each window is n_ctx tokens, of which the second half count.
 
 The factor goes into the weight and the bias of the last norm, which GGUF keeps in F32, so nothing is rounded. What is
-likelier stays likelier. The file's wishes for sampling change with it, temp to temp × factor and min_p to min_p^factor:
-so asked it draws from the same probabilities as before, but where top_p cuts.
+likelier stays likelier. The file's wishes for sampling change with it, temp to temp × factor and min_p to min_p^factor, to
+four places: so asked it draws from the same probabilities as before, but where top_p cuts.
 """
 import argparse
 import math
@@ -61,7 +61,7 @@ def write_calibrated(path, factor, output):
     for name, changed in (("temp", lambda temp: temp * factor), ("min_p", lambda min_p: min_p ** factor)):
         key = f"general.sampling.{name}"
         if key in metadata:
-            metadata[key] = np.float32(changed(float(metadata[key])))
+            metadata[key] = np.float32(round(changed(float(metadata[key])), 4))
     gguf.write(output, metadata, tensors)
 
 

@@ -4,6 +4,7 @@
     scripts/train/train.py data -o out --preset gpu --minutes 12      # one large GPU
     scripts/train/train.py data -o out --preset amx --minutes 120     # two cores with AMX
     scripts/train/train.py data -o out --preset cpu --minutes 150     # two cores without
+    scripts/train/train.py data -o out --preset gpu --last last --last-from 0.7  # the rest of the time on last/train.bin
     scripts/train/train.py data -o out                                # goes on where it was killed
     scripts/train/train.py data -o out --from weights/model.gguf --preset cpu    # from an exported model's weights
 
@@ -78,6 +79,8 @@ class Config:
     clip: float = 1.0      # norm of the gradient
     rounding: int = 0      # bits of the blocks (round_blocks) that the matrices are rounded to, 4, 5 or 8; 0: not
     rounding_from: float = 0.5  # of the training: from there on the loss is that of the rounded matrices
+    last: str = ""         # the folder whose training text is read in the end, while the learning rate is low; "": the same
+    last_from: float = 0.7  # of the training
     validate_every: int = 500   # steps
     validate_tokens: int = 0    # of each held-out text while training; 0: all
     save_minutes: float = 3.0
@@ -86,8 +89,8 @@ class Config:
 
 
 PRESETS = {  # 23.6, 14.0 and 6.9 million parameters with 8,192 tokens: in Q5_0 17.3, in Q8_0 15.8 and 7.9 MB
-    "gpu": Config(6, 8, 512, 1024, batch=128, micro_batch=128, learning_rate=3e-3, dropout=0.0, minutes=12, beta2=0.98,
-                  weight_decay=0.2, optimizer="muon", rounding=5, validate_every=1500, validate_tokens=65536),
+    "gpu": Config(6, 8, 512, 1024, batch=128, micro_batch=128, learning_rate=4e-3, dropout=0.1, minutes=12, beta2=0.98,
+                  weight_decay=0.3, optimizer="muon", rounding=5, validate_every=1000, validate_tokens=65536),
     "amx": Config(6, 6, 384, 512, batch=16, micro_batch=8, learning_rate=3e-3, dropout=0.0, minutes=120, beta2=0.99,
                   optimizer="muon", validate_tokens=16384),
     "cpu": Config(6, 8, 256, 256, batch=16, micro_batch=4, learning_rate=1.5e-3, dropout=0.0, minutes=150,
@@ -411,7 +414,9 @@ class Run:
         self.loss_of = self.model
         if self.device == "cuda" and hasattr(torch, "compile"):
             self.loss_of = torch.compile(self.model)
-        self.windows = Windows(self.data / "train.bin", c, self.device)
+        if c.last and Tokenizer.load(pathlib.Path(c.last, "tokenizer.json")).tokens != self.tokenizer.tokens:
+            raise SystemExit(f"{c.last}: its vocabulary is not that of {self.data}")
+        self.texts = [Windows(pathlib.Path(folder, "train.bin"), c, self.device) for folder in (self.data, c.last) if folder]
         self.held_out = {name: np.fromfile(self.data / f"{name}.bin", np.uint16) for name in HELD_OUT}
         self.piece_bytes = np.array([len(piece) for piece in self.tokenizer.bytes])
         self.stop = False
@@ -445,6 +450,11 @@ class Run:
     def learning_rate(self):
         c = self.config
         return c.learning_rate * min(1, (self.step + 1) / c.warmup) * (1 + math.cos(math.pi * self.progress())) / 2
+
+    @property
+    def windows(self):
+        """Of the text that this step reads."""
+        return self.texts[-1 if self.progress() >= self.config.last_from else 0]
 
     def rounding(self):
         """Entered around whatever computes with the weights."""
@@ -537,7 +547,7 @@ class Run:
         device = f"CPU, {torch.get_num_threads()} threads" if self.device == "cpu" else torch.cuda.get_device_name()
         result = {"bits_per_byte": held_out, "parameters": sum(p.numel() for p in self.model.parameters()),
                   "steps": self.step, "tokens": self.step * c.batch * c.n_ctx,
-                  "epochs": self.step * c.batch / self.windows.n_windows, "seconds": self.seconds,
+                  "windows": [text.n_windows for text in self.texts], "seconds": self.seconds,
                   "device": device, "torch": torch.__version__, "config": dataclasses.asdict(c)}
         (self.out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
         print("bits per byte on all of " + ", ".join(f"{name} {bits:.4f}" for name, bits in held_out.items()))
@@ -587,7 +597,10 @@ def main():
             parser.add_argument(name, type=field.type, help="instead of the preset's")
     args = parser.parse_args()
     keep_freed_memory()
-    run = Run(args)
+    try:
+        run = Run(args)
+    except OSError as error:
+        raise SystemExit(error)
 
     def stop(*_):
         run.stop = True  # after this step, with a checkpoint
