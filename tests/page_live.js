@@ -3,7 +3,7 @@
 const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, folder, writeOf, fs, path, execFileSync } = require('./page_tools');
 
 const STORY = 'The king Zilgan rode out. Then king Zil';
-const SEED = '1'; // of texts that go on for long
+const SEED = '14'; // of texts that go on for long
 const ERROR = 2e-3; // nats: the engine in a page rounds in another order than the native one
 
 const hash = async (page) => {
@@ -259,7 +259,7 @@ async function testAskedSampling() {
 
   await setRange(page, '#temperature', 0.4);
   check((await shown()) === '0.4 | 0.92 | Top-p: as the file asks.', 'a temperature that is chosen is not the file’s', await shown());
-  check(parseFloat(await firstBar()) > 100 * json('next', file, '-p', STORY).top[0].probability + 1, 'then bars show what is drawn', await firstBar());
+  shows(await firstBar(), json('next', file, '-p', STORY, '--draw', '0', '--temp', '0.4', '--repeat-penalty', '1').top[0].after, 'then bars show what is drawn');
   await checkWritten(page, file, 'at a temperature that is chosen', '--temp', '0.4');
   await page.uncheck('#plain-steps');
   await setRange(page, '#top-p', 1);

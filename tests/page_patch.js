@@ -3,7 +3,7 @@
 const { check, shows, say, write, open, close, settle, resize, until, answered, click, press, textOf, textsOf, folder, path } = require('./page_tools');
 const { STORY, replaceText } = require('./page_live');
 
-const OTHER = 'The king Zulgan rode out. Then king Zil';
+const OTHER = 'The king Zilban rode out. Then king Zil';
 const ERROR = 5e-3; // of an effect: the engine in a page rounds in another order than the native one
 const GRIDS = ['resid_pre', 'attn_out', 'mlp_out', 'z'];
 const MORE = 'When Mary and John went to the shop, John gave a book to';
@@ -45,7 +45,7 @@ async function checkPatch(url, grids = GRIDS) {
   check(await page.evaluate(() => byId('corrupted-pieces').children.length === 0), 'nothing is asked for out of sight');
   await look(page);
   check((await page.inputValue('#corrupted')) === OTHER, 'an example has its other text', await page.inputValue('#corrupted'));
-  check((await textsOf(page, '#clean-pieces .other')).join() === 'il' && (await textsOf(page, '#corrupted-pieces .other')).join() === 'ul', 'tokens that differ are marked');
+  check((await textsOf(page, '#clean-pieces .other')).join() === 'gan' && (await textsOf(page, '#corrupted-pieces .other')).join() === 'ban', 'tokens that differ are marked');
   const [right, wrong] = [STORY, OTHER].map((text) => say('next', text).top[0]);
   check((await page.inputValue('#answer')) === String(right.id) && (await page.inputValue('#wrong')) === String(wrong.id), 'the answers are the likeliest of each');
   const answers = ['--answer', `#${right.id}`, '--wrong', `#${wrong.id}`];
@@ -117,11 +117,11 @@ async function testPatchRefusals(live) {
   await known(page);
   check((await refusal()).startsWith('Both texts are the same 12 tokens'), 'the same text', await refusal());
   check(await page.isHidden('#patch-controls'), 'leaves nothing to press');
-  await page.fill('#corrupted', 'The old king Zulgan rode out. Then king Zil');
+  await page.fill('#corrupted', 'The old king Zilban rode out. Then king Zil');
   await known(page);
   check((await refusal()).startsWith('The first text has 12 tokens and the second one 13;'), 'other lengths', await refusal());
   check((await textsOf(page, '#clean-pieces bdi')).length === 12 && (await textsOf(page, '#corrupted-pieces bdi')).length === 13, 'both rows of tokens stand there');
-  check((await textsOf(page, '#clean-pieces .other')).join() === '␣king,␣Z,il' && (await textsOf(page, '#corrupted-pieces .other')).join() === '␣old,␣king,␣Z,ul', 'with what lies between what is alike', await textsOf(page, '#corrupted-pieces .other'));
+  check((await textsOf(page, '#clean-pieces .other')).join() === '␣king,␣Z,il,gan' && (await textsOf(page, '#corrupted-pieces .other')).join() === '␣old,␣king,␣Z,il,ban', 'with what lies between what is alike', await textsOf(page, '#corrupted-pieces .other'));
   await page.fill('#corrupted', '');
   await known(page);
   check((await refusal()).length > 10 && !/undefined/.test(await refusal()), 'an empty text', await refusal());

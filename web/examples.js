@@ -12,7 +12,7 @@ const EXAMPLES = { // the words for each: 'example NAME' and 'see NAME'
 };
 /* Some of them begin with a second text beside them: a word is another, and so is the answer. */
 const CHANGED = {
-  [EXAMPLES.name]: 'The king Zulgan rode out. Then king Zil',
+  [EXAMPLES.name]: 'The king Zilban rode out. Then king Zil',
   [EXAMPLES.giver]: 'When Mary and John went to the shop, Mary gave a book to',
   [EXAMPLES.capital]: 'The capital of Italy is',
 };

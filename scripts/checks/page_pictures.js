@@ -13,7 +13,7 @@ const { launch } = require('../../tests/browser');
 const [study, model, folder] = process.argv.slice(2);
 const PROMPT = 'The king Zilgan rode out. Then king Zil';
 const PICTURES = [ // file, what the address adds, height, the part at the top
-  ['page.png', '', 860], ['page-dark.png', '&theme=dark', 860], ['page-steps.png', '&v=steps', 600, 'look'], ['page-off.png', '&off=L3H4%3D0', 760],
+  ['page.png', '', 860], ['page-dark.png', '&theme=dark', 860], ['page-steps.png', '&v=steps', 600, 'look'], ['page-off.png', '&off=L3H4%3D0%2CL4H0%3D0%2CL5H0%3D0', 760],
 ];
 
 (async () => {
