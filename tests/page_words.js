@@ -26,7 +26,10 @@ async function testGlossary(live) {
     const page = await open(`${live}#lang=${language}`, { hasTouch: true });
     await answered(page);
     const found = new Set();
-    const look = async () => (await marked(page)).forEach((name) => found.add(name));
+    const look = async () => {
+      await settle(page); // a busy machine draws late
+      (await marked(page)).forEach((name) => found.add(name));
+    };
     await page.evaluate(() => document.querySelectorAll('details').forEach((one) => { one.open = true; }));
     await look();
     for (const shape of ['lines', 'steps', 'writes', 'map']) {

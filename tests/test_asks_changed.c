@@ -27,7 +27,7 @@ static void test_next_without(void) {
         char name[32], next[96], view[96];
         world_open(&world, m);
         snprintf(name, sizeof name, "L%sH1", models[m].layer);
-        snprintf(next, sizeof next, "next --top 4 --temp 0 --draw 0 --ablate %s", name);
+        snprintf(next, sizeof next, "next --top 4 --temp 0 --repeat-penalty 1 --draw 0 --ablate %s", name);
         snprintf(view, sizeof view, "view --parts predictions --top 4 --from 0 --ablate %s", name);
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
             Json *want = ask(&world.fresh, view, texts[i], &error),

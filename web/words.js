@@ -331,7 +331,7 @@ const WORDS = {
   'tour 6 other': ['The guess forms on the way: “{0}” has rank {1} halfway, rank {2} at the end. Under each layer stands what the model would answer there.', '猜测一路成形：“{0}”半途排名 {1}，最后排名 {2}。每层之下写着模型在那里会怎样回答。'],
   'tour 7': ['Proof', '证明'],
   'tour 7 text': ['Is it really this head? Switch {0} off and look: {1} become {2}. Then type a name of your own, twice, and watch who finds it.', '真是这个头吗？关掉 {0} 看看：{1} 变成 {2}。然后自己输入一个名字，写两遍，看谁找到它。'],
-  'tour 7 several': ['Is it really this head? Without {0} alone, {1} become {2}: others do the same. Without all that look there, {3}: {4}. Switch them off and see. Then type a name of your own, twice.', '真是这个头吗？只没有 {0}，{1} 变成 {2}：别的头做同样的事。看向那里的都没有，{3}：{4}。关掉看看。然后自己输入一个名字，写两遍。'],
+  'tour 7 several': ['Is it really this head? Without {0} alone, {1} become {2}: others do the same. Without all that look there, {3}: {4}. Switch them off and see. Then type a name of your own, twice.', '真是这个头吗？只去掉 {0}，{1} 变成 {2}：别的头也做同样的事。把看向那里的（{3}）都去掉：{4}。关掉看看。然后自己输入一个名字，写两遍。'],
   'tour 7 still': ['Is it really so? Without {0}, {1} become {2}. A page with the engine in it (study view --live) lets you try it yourself.', '真是这个头吗？没有 {0}，{1} 变成 {2}。带引擎的页面（study view --live）可以亲自试。'],
   'tour 7 unknown': ['Is it really {0}? A page with the engine in it (study view --live) lets you switch it off, and type a name of your own.', '真是 {0} 吗？带引擎的页面（study view --live）可以把它关掉，也可以输入自己的名字。'],
 };
