@@ -7,6 +7,7 @@ const TOUR_TEXT = 'The king Zilgan rode out. Then king Zil';
 const TOUR_STEPS = 7;
 const CANDIDATES = 3; // heads that are tried for the story
 const AS_WELL = 0.5; // of the largest weight on a token: who has as much looks there, too
+const MOST_NAMED = 6; // heads in a sentence
 const MARGIN = 24; // px around what a step speaks of
 const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page scrolls to it
 
@@ -52,12 +53,16 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
       told = null;
       touch('tour');
     };
-    if (isSettled) return settled([best.name], best.p);
+    if (isSettled) {
+      settled([best.name], best.p);
+      return;
+    }
     want('tour', asked('view', '--ablate', (name ? [name] : all).map((one) => `${one}=0`).join(), '--from', String(of.query), '--parts', 'predictions', '--top', '1000'), ({ ablation }) => {
       if (story !== of) return;
       const p = probabilityIn({ next: { [of.query]: ablation.next.at(-1) } }) ?? 0;
       if (name) tryOut(others, all, best && best.p <= p ? best : { name, p });
-      else settled(all, p);
+      else if (p < best.p / 2) settled(all, p);
+      else settled([best.name], best.p);
     });
   }
 
@@ -69,9 +74,10 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     const { guess, head, heads, pAlone, live } = story;
     const pWithout = isChanged() && isOff() ? probabilityIn(shownRun()) ?? story.pWithout : story.pWithout;
     const now = percent(guess.p);
+    const named = heads.slice(0, MOST_NAMED).join(', ') + (heads.length > MOST_NAMED ? ' …' : '');
     if (pWithout === null) return say(live ? 'tour 7 text' : 'tour 7 unknown', head, now, '…');
-    if (!live) return say('tour 7 still', heads.join(', '), now, percent(pWithout));
-    return heads.length > 1 ? say('tour 7 several', head, now, percent(pAlone), heads.join(', '), percent(pWithout)) : say('tour 7 text', head, now, percent(pWithout));
+    if (!live) return say('tour 7 still', named, now, percent(pWithout));
+    return heads.length > 1 ? say('tour 7 several', head, now, percent(pAlone), named, percent(pWithout)) : say('tour 7 text', head, now, percent(pWithout));
   }
 
   function wordsOf(step) {
