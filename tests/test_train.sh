@@ -78,7 +78,8 @@ pieces_of_training() {
     PYTHONPATH="$scripts/train" "$python" - <<'END'
 import math
 import torch
-from train import Muon, attention_in_blocks
+from muon import Muon
+from train import attention_in_blocks
 torch.manual_seed(1)
 q, k, v = torch.randn(3, 2, 3, 21, 8)
 future = torch.ones(21, 21, dtype=torch.bool).triu(1)
@@ -103,7 +104,7 @@ rounding() {
     PYTHONPATH="$scripts/train" "$python" - <<'END' &&
 import numpy as np, torch
 import gguf
-from train import round_blocks
+from rounding import round_blocks
 torch.manual_seed(1)
 matrix = torch.randn(9, 96)
 matrix[2, 32:64] = 0

@@ -23,8 +23,9 @@ import numpy as np
 import torch
 
 import gguf
+from rounding import Rounded
 from tokenizer import Tokenizer
-from train import Config, Model, Rounded
+from train import Config, Model
 
 NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
 DATASETS = [

@@ -43,7 +43,7 @@ from task_tables import (END, MEN, WOMEN, PLACES, THINGS, MORE_NAMES, IOI, IOI_H
                          INDUCTION_HELD_OUT, PRONOUN, PRONOUN_HELD_OUT, AFTER_PRONOUN, CAPITALS, CAPITAL,
                          CAPITAL_HELD_OUT, SUBJECTS, CLAUSES, CLAUSES_HELD_OUT, SINGLE, SEVERAL, ADJECTIVES,
                          WORDS, CLOSING, CLOSING_HELD_OUT, COPYING, COPYING_HELD_OUT, SUM, SUM_HELD_OUT,
-                         NUMBERS, IN_WORDS, kept, sum_held_out, lines, weighted, verbs, SLOT, CHOICE, ARTICLE,
+                         NUMBERS, IN_WORDS, kept, sum_held_out, SLOT, CHOICE, ARTICLE,
                          SENTENCE, PREPOSITIONS, GRAMMAR, IOI_KINDS, PRONOUNS, SEXES, PRONOUN_KINDS,
                          SEPARATORS, COPYING_MORE, COPYING_LINES, SUM_KINDS, COUNTED, SUM_MORE, SIGN,
                          COUNTING)

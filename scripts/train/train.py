@@ -11,9 +11,9 @@
 Writes into the output folder checkpoint.pt (replaced as a whole every few minutes), log.csv, samples.txt
 and, at the end, result.json. Every token is seen once before any is seen twice: an epoch is a shuffle of
 all windows of n_ctx tokens, which begin at another place each time. What a step reads follows from its
-number and the seed alone, so a resumed run goes on exactly where it was; with --steps in place of --minutes
-a CPU gives the same weights bit for bit each time. With --minutes the learning rate follows the clock: its
-cosine ends when the time is up, however fast the machine is.
+number and the seed alone, so a resumed run goes on exactly where it was (and the text of --last begins amid an
+epoch of its own); with --steps in place of --minutes a CPU gives the same weights bit for bit each time. With
+--minutes the learning rate follows the clock: its cosine ends when the time is up, however fast the machine is.
 
 Bits per byte: the held-out tokens, END before the first document and after each one, are cut into windows
 of n_ctx that begin n_ctx/2 apart. A window predicts each token from the ones before it; of the first
@@ -49,6 +49,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import gguf  # noqa: E402
+from muon import Muon  # noqa: E402
+from rounding import Rounded  # noqa: E402
 from tokenizer import Tokenizer  # noqa: E402
 
 HELD_OUT = ("wiki-val", "books-val")
@@ -237,77 +239,6 @@ def sample(model, tokenizer, prompt, n, temperature, seed):
         n -= 1
     model.train()
     return tokenizer.decode(ids).decode("utf-8", "replace")
-
-
-class Muon(torch.optim.AdamW):
-    """Muon (Jordan 2024) for the groups marked so, AdamW for the others. A matrix moves against its momentum with all
-    singular values brought near 1, times what lets AdamW's learning rate and decay fit (Liu et al. 2025)."""
-
-    @torch.no_grad()
-    def step(self):
-        for group in self.param_groups:
-            if group["muon"]:
-                self.move(group)
-        super().step()
-
-    def move(self, group):
-        """All matrices of one shape at once."""
-        moves = {}
-        for p in group["params"]:
-            state = self.state[p]
-            if not state:
-                state.update(step=torch.tensor(0.0), momentum=torch.zeros_like(p))  # AdamW looks for a step
-            momentum = state["momentum"].lerp_(p.grad, 0.05)
-            rows, columns = p.shape
-            parts = 3 if rows == 3 * columns else 1  # Q, K and V lie in one matrix
-            update = p.grad.lerp(momentum, 0.95).view(parts, -1, columns)
-            moves.setdefault(update.shape[1:], []).append((p, update))
-            p.grad = None  # AdamW passes it by
-        for shape, pairs in moves.items():
-            updates = orthogonal(torch.cat([update for _, update in pairs])).split([len(update) for _, update in pairs])
-            for (p, _), update in zip(pairs, updates):
-                p.mul_(1 - group["lr"] * group["weight_decay"])
-                p.add_(update.reshape(p.shape), alpha=-0.2 * math.sqrt(max(shape)) * group["lr"])
-
-
-def orthogonal(g):
-    """Nearly U V^T of each matrix U S V^T: five steps of Jordan's Newton-Schulz iteration."""
-    x = g.bfloat16() / (g.norm(dim=(1, 2), keepdim=True) + 1e-7).bfloat16()
-    tall = x.shape[1] > x.shape[2]
-    x = x.mT if tall else x
-    for _ in range(5):
-        a = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
-    return (x.mT if tall else x).type_as(g)
-
-
-def round_blocks(values, bits):
-    """The same matrix as blocks of 32 in GGUF hold it: whole numbers of so many bits times a half, which makes the
-    value that is farthest from 0 the lowest of them (Q4_0, Q5_0 and, but for a last bit, Q8_0)."""
-    blocks, lowest = values.reshape(-1, 32), -(1 << (bits - 1))
-    scales = blocks.gather(1, blocks.abs().argmax(1, keepdim=True)) / lowest
-    whole = (blocks / scales.where(scales != 0, torch.ones_like(scales))).round().clamp(lowest, -lowest - 1)
-    return (whole * scales.half().float()).view_as(values)
-
-
-class Rounded:
-    """While it is entered, the matrices are rounded; the gradients found then move the exact ones (the straight-through
-    estimator of Bengio et al. 2013). So a model learns to do with what its file will hold."""
-
-    def __init__(self, model, bits):
-        self.bits = bits
-        self.matrices = [p for name, p in model.named_parameters() if p.dim() == 2 and not name.startswith("position")]
-
-    @torch.no_grad()
-    def __enter__(self):
-        self.exact = [p.clone() for p in self.matrices]
-        for p in self.matrices:
-            p.copy_(round_blocks(p, self.bits))
-
-    @torch.no_grad()
-    def __exit__(self, *_):
-        for p, exact in zip(self.matrices, self.exact):
-            p.copy_(exact)
 
 
 class Gradients:
