@@ -36,6 +36,12 @@ FLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -ffp-contract=off -
 # The library shows attn.h's names alone; one set of objects serves it, shared or not, and the programs.
 FLAGS += -fvisibility=hidden
 FLAGS += $(if $(WERROR),-Werror) $(if $(OPENMP),-fopenmp)
+# A program leaves out what it does not call, and has the addresses in its tables in short where the C library reads that.
+FLAGS += -ffunction-sections -fdata-sections
+SHORT = -Wl,-z,pack-relative-relocs
+if_short = $(shell printf '\043include <stdlib.h>\n\043if !__GLIBC_PREREQ(2, 36)\n\043error\n\043endif\nint main(void) {return 0;}' | \
+    $(CC) -x c - -Wl,--fatal-warnings $(SHORT) -o /dev/null 2>/dev/null && echo $(SHORT))
+LINK = $(CC) $(CFLAGS) $(LDFLAGS) -Wl,--gc-sections $(if_short)
 LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)
 
 COMMA = ,
@@ -54,6 +60,10 @@ PROGRAMS = $(call objects,$(PROGRAM_ROOMS:%=%/*.c))
 INNER_LOOPS = $(call objects,attention.c mlp.c sampler.c kernels/*.c layers/*.c gradients/*.c measures/*.c packing/*.c bench/*.c)
 $(INNER_LOOPS): FLAGS += $(patsubst -O2,-O3,$(filter -O2,$(CFLAGS)))
 
+# What runs once a command or once a file is kept small.
+SELDOM = $(call objects,binding.c config.c family.c run.c study.c quantize.c $(addsuffix /*.c,jinja checkpoint hub cli batch))
+$(SELDOM): FLAGS += $(patsubst -O2,-Os,$(filter -O2,$(CFLAGS)))
+
 VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
 # A new second number may change what attn.h says.
 SONAME = libattn.so.$(basename $(VERSION))
@@ -71,7 +81,7 @@ $(STUDY): $(BUILD)/study.o
 $(QUANTIZE): $(BUILD)/quantize.o
 $(RUN) $(STUDY) $(QUANTIZE): $(BUILD)/programs.a $(BUILD)/engine.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+	$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 # Programs and tests link the engine with all its names; the library is one object in which all others are local.
 $(BUILD)/engine.a: $(ENGINE)
@@ -83,7 +93,7 @@ $(BUILD)/libattn.a: $(ENGINE) $(FACE)
 	rm -f $@ && $(AR) rcs $@ $(BUILD)/libattn.o
 
 $(SHARED): $(ENGINE) $(FACE)
-	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
+	$(LINK) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIBS)
 	ln -sf $(@F) $(BUILD)/$(SONAME) && ln -sf $(@F) $(BUILD)/libattn.so
 
 $(BUILD)/programs.a: $(PROGRAMS)

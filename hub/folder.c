@@ -76,7 +76,7 @@ static String *list_parts(Folder *folder, const char *name, const Json *index, s
  * is no index, or it does not list the file.
  */
 static bool map_parts(Folder *folder, const char *index_name, const char *file) {
-    size_t n;
+    size_t n = 0;
     if (!folder_exists(folder, index_name)) return false;
     Json *index = folder_json(folder, index_name);
     String *parts = index ? list_parts(folder, index_name, index, &n) : NULL;

@@ -21,8 +21,9 @@
 #include <string.h>
 
 enum {
-    BLOCK = 32,  /* columns of a small block, and of activations that share a scale */
-    GROUP = 256, /* columns that are unpacked together: a large block, or eight small ones */
+    BLOCK = 32,       /* columns of a small block, and of activations that share a scale */
+    GROUP = 256,      /* columns that are unpacked together: a large block, or eight small ones */
+    HALF = GROUP / 2, /* whose code is opened: both halves of a block are laid out alike */
     GROUP_SPANS = GROUP / 16,
 };
 
@@ -187,43 +188,11 @@ OPENED void unpack_small(DType dtype, const Group *g, size_t b,
     }
 }
 
-/* 16 bytes of scales and minima, four bits each; then four times 32 weights of two bits in 32 bytes, for each half. */
-OPENED void unpack_q2_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    const Bytes nibbles = load_pieces(rows, at), last = load_pieces(rows, at + 68);
-    put_scales(g->scales, 4, half_at(last, 12), nibbles & 15, 0, 0);
-    put_scales(g->mins, 4, half_at(last, 14), nibbles >> 4, 0, 0);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 4; i++) {
-        Bytes pairs = load_pieces(rows, at + 16 + 16 * i);
-#pragma GCC unroll 8
-        for (size_t j = 0; j < 4; j++) put(g, i / 2 * 8 + 2 * j + i % 2, from_bit(pairs, 2 * j) & 3);
-    }
-}
-
-/* Third bits, that of weight 32·j + i in bit j of byte i; two bits as in Q2_K; four bits of each scale, then two. */
-OPENED void unpack_q3_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    const Bytes16 lower = {2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9},
-                  upper = {10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13};
-    const Bytes thirds[] = {load_pieces(rows, at), load_pieces(rows, at + 16)},
-                last = load_pieces(rows, at + 94);
-    Words nibbles = (Words)look_up(last, repeat16(&lower)) >> repeat_words(0, 0, 4, 4),
-          seconds = (Words)look_up(last, repeat16(&upper)) >> repeat_words(0, 2, 4, 6);
-    put_scales(g->scales, 4, half_at(last, 14), ((Bytes)nibbles & 15) | ((Bytes)seconds & 3) << 4, 0, 32);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < 4; i++) {
-        Bytes pairs = load_pieces(rows, at + 32 + 16 * i);
-#pragma GCC unroll 8
-        for (size_t j = 0; j < 4; j++)
-            put(g, i / 2 * 8 + 2 * j + i % 2,
-                (from_bit(pairs, 2 * j) & 3) | (from_bit(thirds[i % 2], i / 2 * 4 + j) & 1) << 2);
-    }
-}
-
 /*
  * The scales and minima of Q4_K and Q5_K: eight of six bits each, in twelve bytes. The upper bits of the last four lie
  * above the first four.
  */
-OPENED void unpack_scales_k(const Group *g, Bytes head) {
+OPENED void unpack_scales_q45_k(const Group *g, Bytes head) {
     const Bytes16 lower = {4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15},
                   upper = {128, 128, 128, 128, 4, 5, 6, 7, 128, 128, 128, 128, 8, 9, 10, 11};
     Words low = (Words)look_up(head, repeat16(&lower)) >> repeat_words(0, 0, 0, 4),
@@ -233,14 +202,73 @@ OPENED void unpack_scales_k(const Group *g, Bytes head) {
     put_scales(g->mins, 2, half_at(head, 2), both, 8, 0);
 }
 
+/* Four bits of each scale, the last eight above the first ones; then two bits of each. */
+OPENED void unpack_scales_q3_k(const Group *g, Bytes last) {
+    const Bytes16 lower = {2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5, 6, 7, 8, 9},
+                  upper = {10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13};
+    Words nibbles = (Words)look_up(last, repeat16(&lower)) >> repeat_words(0, 0, 4, 4),
+          seconds = (Words)look_up(last, repeat16(&upper)) >> repeat_words(0, 2, 4, 6);
+    put_scales(g->scales, 4, half_at(last, 14), ((Bytes)nibbles & 15) | ((Bytes)seconds & 3) << 4, 0, 32);
+}
+
+/* The upper two bits of eight scales, then their lower four. */
+OPENED void unpack_scales_iq4_xs(const Group *g, Bytes head) {
+    const Bytes16 lower = {4, 4, 5, 5, 6, 6, 7, 7}, upper = {2, 2, 2, 2, 3, 3, 3, 3};
+    Words low = (Words)look_up(head, repeat16(&lower)), high = (Words)look_up(head, repeat16(&upper));
+    low = (low & 0x000f000f) | (low >> 4 & 0x0f000f00);
+    high = (high & 3) << 4 | (high & 0x0c00) << 2 | (high & 0x300000) | (high & 0xc0000000) >> 2;
+    put_scales(g->scales, 2, half_at(head, 0), (Bytes)(low | high), 0, 32);
+}
+
+/* The scales and minima of a large block, which begins at the byte `at`; small blocks have theirs beside their integers. */
+OPENED void unpack_scales(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                          size_t at) {
+    switch (dtype) {
+    case DTYPE_Q2_K: { /* four bits of each scale, above them four of its minimum */
+        const Bytes nibbles = load_pieces(rows, at), last = load_pieces(rows, at + 68);
+        put_scales(g->scales, 4, half_at(last, 12), nibbles & 15, 0, 0);
+        put_scales(g->mins, 4, half_at(last, 14), nibbles >> 4, 0, 0);
+        break;
+    }
+    case DTYPE_Q3_K: unpack_scales_q3_k(g, load_pieces(rows, at + 94)); break;
+    case DTYPE_Q4_K:
+    case DTYPE_Q5_K: unpack_scales_q45_k(g, load_pieces(rows, at)); break;
+    case DTYPE_Q6_K:
+        put_scales(g->scales, 4, half_at(load_pieces(rows, at + 194), 14), load_pieces(rows, at + 192) ^ 128,
+                   0, 128);
+        break;
+    case DTYPE_IQ4_XS: unpack_scales_iq4_xs(g, load_pieces(rows, at)); break;
+    default: break;
+    }
+}
+
+/*
+ * Q2_K and Q3_K: four times 32 weights of two bits in 32 bytes, for each half. Q3_K: the third bit of weight 32·j + i lies in bit
+ * j of byte i of the block.
+ */
+OPENED void unpack_q23_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                         size_t at, size_t half) {
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 2; i++) {
+        const Bytes pairs = load_pieces(rows, at + (dtype == DTYPE_Q2_K ? 16 : 32) + 32 * half + 16 * i),
+                    thirds = from_bit(load_pieces(rows, at + 16 * i), 4 * half);
+#pragma GCC unroll 8
+        for (size_t j = 0; j < 4; j++) {
+            Bytes q = from_bit(pairs, 2 * j) & 3;
+            if (dtype == DTYPE_Q3_K) q |= (from_bit(thirds, j) & 1) << 2;
+            put(g, 2 * j + i, q);
+        }
+    }
+}
+
 /* 32 bytes hold 64 weights: the low halves, then the high ones. Q5_K: the fifth bit of weight 32·j + i in bit j of byte i. */
 OPENED void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
-                         size_t at) {
-    const Bytes fifths[] = {load_pieces(rows, at + 16), load_pieces(rows, at + 32)};
-    unpack_scales_k(g, load_pieces(rows, at));
+                         size_t at, size_t half) {
+    const Bytes fifths[] = {from_bit(load_pieces(rows, at + 16), 4 * half),
+                            from_bit(load_pieces(rows, at + 32), 4 * half)};
 #pragma GCC unroll 8
-    for (size_t i = 0; i < 8; i++) {
-        Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 16 * i);
+    for (size_t i = 0; i < 4; i++) {
+        Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 64 * half + 16 * i);
 #pragma GCC unroll 8
         for (size_t j = 0; j < 2; j++) {
             Bytes q = from_bit(both, 4 * j) & 15;
@@ -250,34 +278,27 @@ OPENED void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const
     }
 }
 
-/* Two halves, each of 64 bytes with the lower four bits of 128 weights, and 32 bytes with the upper two. */
-OPENED void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    put_scales(g->scales, 4, half_at(load_pieces(rows, at + 194), 14), load_pieces(rows, at + 192) ^ 128, 0,
-               128);
+/* 64 bytes of each half with the lower four bits of its weights; behind all of these, 32 bytes of each with the upper two. */
+OPENED void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at,
+                        size_t half) {
 #pragma GCC unroll 8
-    for (size_t i = 0; i < 4; i++) {
-        Bytes upper = load_pieces(rows, at + 128 + 16 * i);
+    for (size_t i = 0; i < 2; i++) {
+        Bytes upper = load_pieces(rows, at + 128 + 32 * half + 16 * i);
 #pragma GCC unroll 8
         for (size_t j = 0; j < 2; j++) {
-            Bytes lower = load_pieces(rows, at + i / 2 * 64 + 32 * j + i % 2 * 16);
+            Bytes lower = load_pieces(rows, at + 64 * half + 32 * j + 16 * i);
             for (size_t k = 0; k < 2; k++)
-                put(g, i / 2 * 8 + 4 * k + 2 * j + i % 2,
+                put(g, 4 * k + 2 * j + i,
                     (from_bit(lower, 4 * k) & 15) | (from_bit(upper, 4 * k + 2 * j) & 3) << 4);
         }
     }
 }
 
-/* The upper two bits of eight scales, then their lower four. */
-OPENED void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at) {
-    const Bytes16 lower = {4, 4, 5, 5, 6, 6, 7, 7}, upper = {2, 2, 2, 2, 3, 3, 3, 3};
-    const Bytes head = load_pieces(rows, at);
-    Words low = (Words)look_up(head, repeat16(&lower)), high = (Words)look_up(head, repeat16(&upper));
-    low = (low & 0x000f000f) | (low >> 4 & 0x0f000f00);
-    high = (high & 3) << 4 | (high & 0x0c00) << 2 | (high & 0x300000) | (high & 0xc0000000) >> 2;
-    put_scales(g->scales, 2, half_at(head, 0), (Bytes)(low | high), 0, 32);
+OPENED void unpack_iq4_xs(const Group *g, const unsigned char *const rows[UNPACKED_ROWS], size_t at,
+                          size_t half) {
 #pragma GCC unroll 8
-    for (size_t i = 0; i < 8; i++) {
-        Bytes both = load_pieces(rows, at + 8 + 16 * i);
+    for (size_t i = 0; i < 4; i++) {
+        Bytes both = load_pieces(rows, at + 8 + 64 * half + 16 * i);
         put(g, 2 * i, look_up_iq4(both & 15));
         put(g, 2 * i + 1, look_up_iq4(from_bit(both, 4) & 15));
     }
@@ -314,21 +335,41 @@ OPENED void unpack_small_blocks(DType dtype, const Group *g, const unsigned char
     }
 }
 
-/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. Forced open, for one type. */
+/*
+ * cols ≤ HALF columns, large blocks' HALF: of a group that begins at the byte `at`, its first half or its second. Forced open, for
+ * one type.
+ */
+OPENED void unpack_half(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
+                        size_t at, size_t half, size_t cols) {
+    switch (dtype) {
+    case DTYPE_Q2_K:
+    case DTYPE_Q3_K: unpack_q23_k(dtype, g, rows, at, half); break;
+    case DTYPE_Q4_K:
+    case DTYPE_Q5_K: unpack_q45_k(dtype, g, rows, at, half); break;
+    case DTYPE_Q6_K: unpack_q6_k(g, rows, at, half); break;
+    case DTYPE_IQ4_XS: unpack_iq4_xs(g, rows, at, half); break;
+    default: unpack_small_blocks(dtype, g, rows, at + half * (HALF / BLOCK) * small_block_bytes(dtype), cols);
+    }
+}
+
+/* Where a half of the group goes. */
+OPENED Group half_of(DType dtype, const Group *g, size_t half) {
+    const size_t scales = half * (HALF / span_of(dtype)) * UNPACKED_ROWS;
+    return (Group){g->q + half * (HALF / 16) * g->apart, g->apart, g->scales + scales, g->mins + scales};
+}
+
+/* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. */
 OPENED void unpack_type(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                         size_t at, size_t cols) {
-    switch (dtype) {
-    case DTYPE_Q2_K: unpack_q2_k(g, rows, at); break;
-    case DTYPE_Q3_K: unpack_q3_k(g, rows, at); break;
-    case DTYPE_Q4_K:
-    case DTYPE_Q5_K: unpack_q45_k(dtype, g, rows, at); break;
-    case DTYPE_Q6_K: unpack_q6_k(g, rows, at); break;
-    case DTYPE_IQ4_XS: unpack_iq4_xs(g, rows, at); break;
-    default:
-        if (cols == GROUP && !WASM)
-            unpack_small_blocks(dtype, g, rows, at, GROUP);
+    unpack_scales(dtype, g, rows, at);
+    for (size_t half = 0; half * HALF < cols; half++) {
+        KEEP_ADDRESS(half); /* or both halves would be opened */
+        const size_t left = cols - half * HALF;
+        const Group part = half_of(dtype, g, half);
+        if (left >= HALF)
+            unpack_half(dtype, &part, rows, at, half, HALF);
         else
-            unpack_small_blocks(dtype, g, rows, at, cols);
+            unpack_half(dtype, &part, rows, at, half, left);
     }
 }
 

@@ -154,13 +154,7 @@ OPENED Bytes look_up(Bytes table, Bytes index) {
 #endif
 }
 
-/* Each byte's bits from one on; a mask must take away those above. WebAssembly's shift of bytes is five instructions. */
-OPENED Bytes from_bit(Bytes bytes, size_t bit) {
-#if defined(__wasm__)
-    return (Bytes)((Words)bytes >> (uint32_t)bit);
-#else
-    return bytes >> (uint8_t)bit;
-#endif
-}
+/* Each byte's bits from one on; a mask must take away those above. Few machines shift bytes. */
+OPENED Bytes from_bit(Bytes bytes, size_t bit) { return (Bytes)((Words)bytes >> (uint32_t)bit); }
 
 #endif

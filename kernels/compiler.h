@@ -14,6 +14,9 @@
 #define ALONE __attribute__((noinline, noclone))
 #endif
 
+/* Keeps it one within its file, in which what all calls agree on is a constant. */
+#define CALLED static __attribute__((noinline))
+
 /*
  * Tells the compiler that v may have changed, so that it can neither fetch it once more nor put its sum off. On arm64,
  * for which gcc orders instructions before it deals registers, volatile keeps the order, too, or registers run out.

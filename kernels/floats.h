@@ -123,33 +123,40 @@ static inline void pack_plainly(void *packed, DType dtype, const float *x, size_
     memcpy((float *)packed + i * cols, x + i * cols, cols * sizeof *x);
 }
 
-/* LANES rows × n ≤ LANES columns from c on, as one vector a column. */
-OPENED void load_columns(Vec columns[LANES], DType dtype, const unsigned char *const rows[LANES], size_t c,
-                         size_t n) {
-    for (size_t r = 0; r < LANES; r++) {
-        if (n == LANES) {
-            columns[r] = load_weights(dtype, rows[r], c);
-        } else {
-            float few[LANES] = {0};
-            dtype_unpack(few, dtype, rows[r] + dtype_bytes(dtype, c), n);
-            columns[r] = vec_load(few);
-        }
+/* sums[token][ROWS] += n ≤ LANES columns, of a vector each, · x [token][cols]; rows [r, r + LANES). */
+OPENED void dot_columns(bool pairs, float (*sums)[ROWS], size_t r, const Vec columns[LANES], const float *x,
+                        size_t tokens, size_t cols, size_t n) {
+    for (size_t t = 0; t < tokens; t++) {
+        Vec sum = vec_load(sums[t] + r);
+        for (size_t i = 0; i < n; i++) sum = multiply_add(pairs, columns[i], vec_set(x[t * cols + i]), sum);
+        vec_store(sums[t] + r, sum);
     }
-    vec_transpose(columns);
 }
 
-/* sums[token][ROWS] += columns [c, c + n) · x. */
-OPENED void dot_columns(DType dtype, bool pairs, float (*sums)[ROWS], const unsigned char *const rows[ROWS],
-                        const float *x, size_t tokens, size_t cols, size_t c, size_t n) {
+/* LANES columns from c on. */
+OPENED void dot_lanes(DType dtype, bool pairs, float (*sums)[ROWS], const unsigned char *const rows[ROWS],
+                      const float *x, size_t tokens, size_t cols, size_t c) {
     for (size_t r = 0; r < ROWS; r += LANES) {
         Vec columns[LANES];
-        load_columns(columns, dtype, rows + r, c, n);
-        for (size_t t = 0; t < tokens; t++) {
-            Vec sum = vec_load(sums[t] + r);
-            for (size_t i = 0; i < n; i++)
-                sum = multiply_add(pairs, columns[i], vec_set(x[t * cols + c + i]), sum);
-            vec_store(sums[t] + r, sum);
+        for (size_t i = 0; i < LANES; i++) columns[i] = load_weights(dtype, rows[r + i], c);
+        vec_transpose(columns);
+        dot_columns(pairs, sums, r, columns, x + c, tokens, cols, LANES);
+    }
+}
+
+/* Those from c on, fewer. */
+static ALONE void dot_rest(DType dtype, bool pairs, float (*sums)[ROWS],
+                           const unsigned char *const rows[ROWS], const float *x, size_t tokens, size_t cols,
+                           size_t c) {
+    for (size_t r = 0; r < ROWS; r += LANES) {
+        Vec columns[LANES];
+        for (size_t i = 0; i < LANES; i++) {
+            float few[LANES] = {0};
+            dtype_unpack(few, dtype, rows[r + i] + dtype_bytes(dtype, c), cols - c);
+            columns[i] = vec_load(few);
         }
+        vec_transpose(columns);
+        dot_columns(pairs, sums, r, columns, x + c, tokens, cols, cols - c);
     }
 }
 
@@ -165,9 +172,9 @@ OPENED void rows_of_floats(DType dtype, bool pairs, float *y, size_t y_stride, c
         size_t c = 0;
         for (; c + LANES <= w->cols; c += LANES, next += ROWS * vector_bytes) {
             fetch(next, ROWS * vector_bytes);
-            dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, LANES);
+            dot_lanes(dtype, pairs, sums, rows, x, n, w->cols, c);
         }
-        if (c < w->cols) dot_columns(dtype, pairs, sums, rows, x, n, w->cols, c, w->cols - c);
+        if (c < w->cols) dot_rest(dtype, pairs, sums, rows, x, n, w->cols, c);
         for (size_t t = 0; t < n; t++) memcpy(y + t * y_stride + r, sums[t], n_rows * sizeof *y);
     }
 }

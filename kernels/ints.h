@@ -19,16 +19,16 @@
 #include <stdint.h>
 #include <string.h>
 
-enum {
-    STRIPS = ROWS / UNPACKED_ROWS, /* rows of a strip are unpacked side by side */
-    QUADS = VECTORS,               /* of tokens, at most, that are multiplied together */
-};
-
 #if defined(__wasm__)
 #define OPENED_SPAN CLOSED
 #else
 #define OPENED_SPAN _Pragma("GCC unroll 16")
 #endif
+
+enum {
+    STRIPS = ROWS / UNPACKED_ROWS, /* rows of a strip are unpacked side by side */
+    QUADS = VECTORS,               /* of tokens, at most, that are multiplied together */
+};
 
 /*
  * Without VNNI, AVX2 adds up products of bytes in int16, whose room depends on the weights: for those below 16 a span fits,
@@ -203,21 +203,17 @@ OPENED void end_span_of_tile(bool mins, size_t vectors, size_t bytes, Vec *total
     }
 }
 
-/* dots += a span's products, unit by unit. */
-OPENED void add_units_of_tile(size_t vectors, size_t bytes, size_t parts, size_t units, Ints *dots,
-                              const unsigned char *w, const unsigned char *q) {
-    OPENED_SPAN for (size_t u = 0; u < parts * units; u++) {
+/* dots += the products of so many units. */
+OPENED void add_units_of_tile(size_t vectors, size_t bytes, size_t units, Ints *dots, const unsigned char *w,
+                              const unsigned char *q) {
+    OPENED_SPAN for (size_t u = 0; u < units; u++) {
         Ints xs[VECTORS];
-        if (u == units) {
-            KEEP_ADDRESS(w);
-            for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
-        }
         for (size_t v = 0; v < vectors; v++) {
             xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
             KEEP_IN_REGISTER(xs[v]);
         }
         for (size_t i = 0; i < TILE_ROWS; i++) {
-            Ints unit = ints_spread(w + (u % units / 4 * ROWS + i) * 16 + u % 4 * 4);
+            Ints unit = ints_spread(w + (u / 4 * ROWS + i) * 16 + u % 4 * 4);
             for (size_t v = 0; v < vectors; v++) {
                 dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
                 KEEP_IN_REGISTER(dots[i * vectors + v]);
@@ -226,7 +222,24 @@ OPENED void add_units_of_tile(size_t vectors, size_t bytes, size_t parts, size_t
     }
 }
 
-/* The same, two units at once. */
+/* dots += a span's products. Of q of two bytes it has many chunks of four units, whose code is not repeated. */
+OPENED void add_span_of_tile(size_t vectors, size_t bytes, size_t parts, size_t chunks, Ints *dots,
+                             const unsigned char *w, const unsigned char *q) {
+    if (bytes == 1) {
+        add_units_of_tile(vectors, 1, 4 * chunks, dots, w, q);
+        return;
+    }
+    for (size_t part = 0; part < parts; part++) {
+        if (part)
+            for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
+        for (size_t c = 0; c < chunks; c++, q += 4 * vectors * LANES * 4) {
+            KEEP_ADDRESS(c);
+            add_units_of_tile(vectors, 2, 4, dots, w + c * ROWS * 16, q);
+        }
+    }
+}
+
+/* The same of q of one byte, two units at once. */
 OPENED void add_pairs_of_tile(size_t vectors, size_t units, Ints *dots, const unsigned char *w,
                               const unsigned char *q) {
     OPENED_SPAN for (size_t u = 0; u < units; u += 2) {
@@ -246,14 +259,14 @@ OPENED void add_pairs_of_tile(size_t vectors, size_t units, Ints *dots, const un
 /* sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
                        const Panel *panel, size_t r, const PackedInts *x, size_t begin, size_t cols) {
-    const size_t parts = bytes / part_bytes(bytes), units = span / 4 * bytes / parts,
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16,
                  tokens = vectors * LANES;
     Vec totals[TILE_ROWS * VECTORS];
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * parts * units * tokens * 4,
-                            *w = panel_chunk(bytes, panel, s * (units / 4)) + r * 16;
+        const unsigned char *q = x->q + at * parts * chunks * 4 * tokens * 4,
+                            *w = panel_chunk(bytes, panel, s * chunks) + r * 16;
         const float *scales = panel->scales[0] + scale_at(r, s),
                     *spans_mins = panel->mins[0] + scale_at(r, s);
         KEEP_ADDRESS(w);
@@ -266,9 +279,9 @@ OPENED void micro_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bo
             for (size_t i = 0; i < TILE_ROWS; i++) dots[i * vectors + v] = start;
         }
         if (pairs)
-            add_pairs_of_tile(vectors, units, dots, w, q);
+            add_pairs_of_tile(vectors, 4 * chunks, dots, w, q);
         else
-            add_units_of_tile(vectors, bytes, parts, units, dots, w, q);
+            add_span_of_tile(vectors, bytes, parts, chunks, dots, w, q);
         if (mins)
             end_span_of_tile(true, vectors, sum_bytes(bytes, pairs), totals, dots, scales, spans_mins, x, at);
         else
@@ -387,20 +400,26 @@ OPENED bool has_own_strips(size_t bytes, DType dtype) {
 /* All whole groups of ROWS rows, and what lies behind these is fetched in their place. */
 OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const unsigned char *const rows[ROWS],
                        const PackedInts *x, size_t groups, const unsigned char *next) {
-    const size_t span = span_of(dtype), spans = GROUP / span, piece = dtype_bytes(dtype, GROUP);
+    const size_t span = span_of(dtype), spans = HALF / span, piece = dtype_bytes(dtype, GROUP);
     if (!has_own_strips(bytes, dtype)) return;
     for (size_t group = 0; group < groups; group++)
         for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
-            _Alignas(64) unsigned char q[GROUP / 16][LANES * 4];
             _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
-            const Group strip = {q[0], sizeof q[0], scales, mins};
+            const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
             Vec sum = vec_load(sums[i]);
             fetch(next, UNPACKED_ROWS * piece);
-            unpack_type(dtype, &strip, rows + i * UNPACKED_ROWS, group * piece, GROUP);
+            unpack_scales(dtype, &(Group){.scales = scales, .mins = mins}, from, group * piece);
+            for (size_t half = 0; half < 2; half++) {
+                KEEP_ADDRESS(half); /* or both halves would be opened */
+                _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
+                const size_t at = small_block_bytes(dtype) ? 0 : half * spans * UNPACKED_ROWS;
+                const Group strip = {q[0], sizeof q[0], scales + at, mins + at};
+                unpack_half(dtype, &strip, from, group * piece, half, HALF);
 #pragma GCC unroll 4
-            for (size_t s = 0; s < spans; s += 4)
-                sum = add_four_spans(bytes, span, has_mins(dtype), true, sum, &strip, x, group * GROUP, s,
-                                     spans);
+                for (size_t s = 0; s < spans; s += 4)
+                    sum = add_four_spans(bytes, span, has_mins(dtype), true, sum, &strip, x,
+                                         group * GROUP + half * HALF, s, spans);
+            }
             vec_store(sums[i], sum);
         }
 }

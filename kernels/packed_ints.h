@@ -72,8 +72,8 @@ OPENED float round_block(size_t bytes, size_t span, unsigned char *q, int32_t ha
 }
 
 /* Tokens [first, first + tokens) of n, and zeros behind the last one. */
-static inline void pack_ints(size_t bytes, void *packed, DType dtype, const float *x, size_t n, size_t first,
-                             size_t tokens, size_t cols) {
+CALLED void pack_ints(size_t bytes, void *packed, DType dtype, const float *x, size_t n, size_t first,
+                      size_t tokens, size_t cols) {
     const size_t span = span_of(dtype), units = BLOCK / 4 * bytes;
     const int32_t excess = excess_of(dtype);
     PackedInts to = packed_ints(bytes, span, packed, first, tokens, cols);

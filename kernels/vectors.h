@@ -80,6 +80,16 @@ void SHARED(scale)(float *y, float a, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] *= a;
 }
 
+/* The last few numbers, [i, d). */
+static void sum_numbers(const WeightedSums *w, DType dtype, size_t t, size_t rows, size_t i, size_t d) {
+    for (; i < d; i++)
+        for (size_t r = t; r < t + rows; r++)
+            for (size_t j = 0; j < w->n_v; j++) {
+                float v = number_at(dtype, w->v, j * w->v_stride + i);
+                w->z[r * w->z_stride + i] = fmaf(w->p[r * w->p_stride + j], v, w->z[r * w->z_stride + i]);
+            }
+}
+
 void SHARED(weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_stride, size_t n, DType dtype,
                            const void *v, size_t v_stride, size_t n_v, size_t d) {
     WeightedSums w = {z, p, v, z_stride, p_stride, v_stride, n_v};
@@ -92,7 +102,8 @@ void SHARED(weighted_sums)(float *z, size_t z_stride, const float *p, size_t p_s
             FOR_P_ROWS(rows, rest = sum_rows, &w, DTYPE_F16, t, d)
         else
             FOR_P_ROWS(rows, rest = sum_rows, &w, DTYPE_F32, t, d)
-        if (rest < d) FOR_P_ROWS(rows, sum_rest, &w, dtype, t, rest, d)
+        if (rest < d) FOR_P_ROWS(rows, rest = sum_rest, &w, dtype, t, rest, d)
+        sum_numbers(&w, dtype, t, rows, rest, d);
     }
 }
 

@@ -101,17 +101,12 @@ OPENED size_t sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t
     return i;
 }
 
-/* [i, d): fewer vectors, then the last few numbers. Compiled once for all types. */
-OPENED void sum_rest(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t i, size_t d) {
+/* Fewer vectors, of [i, d); returns where the last few numbers begin. Compiled once for all types, as these are. */
+OPENED size_t sum_rest(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t i, size_t d) {
     if (LANES == 16)
         for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
     for (; i + LANES <= d; i += LANES) sum_vectors(w, dtype, t, i, rows, 1);
-    for (; i < d; i++)
-        for (size_t r = t; r < t + rows; r++)
-            for (size_t j = 0; j < w->n_v; j++) {
-                float v = number_at(dtype, w->v, j * w->v_stride + i);
-                w->z[r * w->z_stride + i] = fmaf(w->p[r * w->p_stride + j], v, w->z[r * w->z_stride + i]);
-            }
+    return i;
 }
 
 #endif
