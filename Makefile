@@ -18,7 +18,7 @@ ifeq ($(MAKELEVEL)$(filter -j% --jobserver%,$(shell echo "$$MAKEFLAGS"))$(filter
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN || echo 1)
 endif
 
-# -O2, and -O3 in its place for the rooms whose loops take a model's time; other CFLAGS hold for all of them alike.
+# -O2, in its place -O3 for the rooms whose loops take a model's time and -Os for others; other CFLAGS hold for all of them alike.
 # -g1: lines for backtraces and profiles. Variables, which `make debug` has, take a quarter of the time.
 CFLAGS ?= -O2 -g1
 PREFIX ?= /usr/local
@@ -60,8 +60,9 @@ PROGRAMS = $(call objects,$(PROGRAM_ROOMS:%=%/*.c))
 INNER_LOOPS = $(call objects,attention.c mlp.c sampler.c kernels/*.c layers/*.c gradients/*.c measures/*.c packing/*.c bench/*.c)
 $(INNER_LOOPS): FLAGS += $(patsubst -O2,-O3,$(filter -O2,$(CFLAGS)))
 
-# What runs once a command or once a file is kept small.
-SELDOM = $(call objects,binding.c config.c family.c run.c study.c quantize.c $(addsuffix /*.c,jinja checkpoint hub cli batch))
+# What runs once a command or once a file is kept small, but for what goes through all weights.
+SELDOM = $(filter-out %/rearrange.o,$(call objects,binding.c config.c family.c run.c study.c quantize.c \
+    $(addsuffix /*.c,jinja checkpoint hub cli batch)))
 $(SELDOM): FLAGS += $(patsubst -O2,-Os,$(filter -O2,$(CFLAGS)))
 
 VERSION := $(shell sed -n 's/^\#define ATTN_VERSION "\(.*\)"/\1/p' attn.h)
