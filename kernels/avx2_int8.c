@@ -8,7 +8,7 @@
 #include "sets.h"
 
 INT_PRODUCTS(nibbles, static, 1)
-QUADS_PRODUCT(sixes, static, 1, true)
+STACKS_PRODUCT(sixes, static, 1, true)
 TILES_PRODUCT(sixes, static, 1, true)
 
 /* Of a lone token four products at most are added up in an int16: nibbles' way is right for both. */

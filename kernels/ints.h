@@ -3,8 +3,8 @@
  * products with the weights' integers can be added up exactly. Only then they are scaled by both scales, first the
  * weights', and only these sums are rounded.
  *
- * How they are rounded, and packed, stands in packed_ints.h. Three ways lead through: strips for one token, quads for a few,
- * tiles for many. Quads and tiles are compiled once for all types: weights of any type become a panel (blocks.h), and only the
+ * How they are rounded, and packed, stands in packed_ints.h. Three ways lead through: strips for one token, stacks for a few,
+ * tiles for many. Stacks and tiles are compiled once for all types: weights of any type become a panel (blocks.h), and only the
  * loops over a span's columns know how long it is.
  */
 #ifndef ATTN_INTS_H
@@ -27,8 +27,20 @@
 
 enum {
     STRIPS = ROWS / UNPACKED_ROWS, /* rows of a strip are unpacked side by side */
-    QUADS = VECTORS,               /* of tokens, at most, that are multiplied together */
+    /* Tokens of a stack, at most: sixteen registers have room for eight sums. */
+    STACKED = LANES == 8 ? 8 : PACKED_TOKENS,
 };
+
+/* Opens a function once for each number of tokens that a stack can have, which is its first argument. */
+#define FOR_STACKED(tokens, function, ...)                                                                   \
+    if ((tokens) == 4)                                                                                       \
+        function(4, __VA_ARGS__);                                                                            \
+    else if ((tokens) == 8 || STACKED == 8)                                                                  \
+        function(8, __VA_ARGS__);                                                                            \
+    else if ((tokens) == 12)                                                                                 \
+        function(STACKED > 8 ? 12 : 8, __VA_ARGS__);                                                         \
+    else                                                                                                     \
+        function(STACKED, __VA_ARGS__);
 
 /*
  * Without VNNI, AVX2 adds up products of bytes in int16, whose room depends on the weights: for those below 16 a span fits,
@@ -37,6 +49,11 @@ enum {
 #ifndef HAS_DOT_PAIR
 OPENED Ints ints_dot_pair(Ints dots, Ints w0, Ints x0, Ints w1, Ints x1) {
     return ints_dot(1, ints_dot(1, dots, w0, x0), w1, x1);
+}
+#endif
+#ifndef HAS_DOT_SPREAD
+OPENED Ints ints_dot_spread(size_t bytes, Ints dots, Ints w, const void *x) {
+    return ints_dot(bytes, dots, w, ints_spread(x));
 }
 #endif
 OPENED size_t sum_bytes(size_t bytes, bool pairs) { return pairs ? 2 : bytes; }
@@ -78,114 +95,85 @@ OPENED Vec add_four_spans(size_t bytes, size_t span, bool mins, bool fours, Vec 
     return sums;
 }
 
-/* totals += a span's sums, of the rows and tokens of quads. */
-OPENED void end_span_of_quads(bool mins, size_t vectors, size_t n_groups, size_t bytes, Vec *totals,
-                              const Ints *dots, const Ints *start, const Panel *panel, size_t group, size_t s,
-                              const PackedInts *x, size_t at) {
-    for (size_t g = 0; g < n_groups; g++) {
-        const size_t row = (group + g) * (LANES / 4);
-        Vec scale = vec_pick(panel->scales[0] + scale_at(row, s / 4 * 4), s % 4),
-            min = mins ? vec_pick(panel->mins[0] + scale_at(row, s / 4 * 4), s % 4) : vec_set(0);
-        for (size_t v = 0; v < vectors; v++) {
-            const size_t first = at * 4 * vectors + 4 * v;
-            Vec *total = &totals[g * vectors + v], dot = ints_end(bytes, dots[g * vectors + v], start[v]),
-                q_sum = mins ? vec_repeat(x->sums + first) : vec_set(0);
-            *total = vec_fma(vec_repeat(x->d + first), scale_span(mins, dot, scale, q_sum, min), *total);
-        }
+/* The scales, or minima, of four spans: a vector for each, whose lanes are rows as in a stack. */
+OPENED void turn_scales(float turned[4][LANES], const float scales[][GROUP_SPANS * UNPACKED_ROWS], size_t s) {
+    Vec v[4];
+    for (size_t i = 0; i < 4; i++) v[i] = vec_load(scales[i] + s * UNPACKED_ROWS);
+    vec_turn(v);
+    for (size_t i = 0; i < 4; i++) vec_store(turned[i], v[i]);
+}
+
+/* totals += a span's sums, of a stack's rows and some tokens. */
+OPENED void end_span_of_stack(bool mins, size_t tokens, size_t bytes, Vec *totals, const Ints *dots,
+                              const float *scales, const float *least, const PackedInts *x, size_t first) {
+    const Vec scale = vec_load(scales), min = mins ? vec_load(least) : vec_set(0);
+    for (size_t t = 0; t < tokens; t++) {
+        Vec dot = ints_end(bytes, dots[t], ints_spread(x->start + first + t)),
+            q_sum = mins ? vec_set(x->sums[first + t]) : vec_set(0);
+        totals[t] = vec_fma(vec_set(x->d[first + t]), scale_span(mins, dot, scale, q_sum, min), totals[t]);
     }
 }
 
 /*
- * Quads, for some tokens: a vector has LANES/4 rows and four tokens. sums [vector][row / (LANES/4)][LANES] +=
- * Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q).
+ * Stacks, for some tokens: a vector has a unit of each of LANES rows, and each token's unit is spread over it. Lane 4·i + j is row
+ * LANES/4·j + i, as four vectors of a panel are turned. sums [token][ROWS] += Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q).
  */
-OPENED void micro_quads(size_t vectors, size_t n_groups, size_t bytes, bool pairs, size_t span, bool mins,
-                        float *sums, const Panel *panel, size_t group, const PackedInts *x, size_t begin,
-                        size_t cols) {
-    enum { GROUPS = ROWS / (LANES / 4) };
-    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, tokens = 4 * vectors;
-    Vec totals[4 * QUADS];
-    for (size_t g = 0; g < n_groups; g++)
-        for (size_t v = 0; v < vectors; v++)
-            totals[g * vectors + v] = vec_load(sums + (v * GROUPS + group + g) * LANES);
+OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
+                        const Panel *panel, size_t stack, const PackedInts *x, size_t begin, size_t cols) {
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
+    _Alignas(64) float scales[4][LANES], least[4][LANES];
+    Vec totals[STACKED];
+    for (size_t t = 0; t < tokens; t++) totals[t] = vec_load(sums + t * ROWS);
     for (size_t s = 0; s < cols / span; s++) {
-        const size_t at = begin / span + s;
-        const unsigned char *q = x->q + at * parts * chunks * 4 * tokens * 4;
-        Ints dots[4 * QUADS], start[QUADS];
-        for (size_t v = 0; v < vectors; v++) {
-            start[v] = ints_repeat(x->start + at * tokens + 4 * v);
-            Ints first = ints_begin(sum_bytes(bytes, pairs), start[v]);
-            for (size_t g = 0; g < n_groups; g++) dots[g * vectors + v] = first;
+        const size_t at = begin / span + s, first = at * tokens;
+        const unsigned char *q = x->q + first * parts * chunks * 16;
+        Ints dots[STACKED];
+        if (s % 4 == 0) {
+            turn_scales(scales, panel->scales + stack * 4, s);
+            if (mins) turn_scales(least, panel->mins + stack * 4, s);
         }
-        CLOSED for (size_t c = 0; c < parts * chunks; c++) {
-            Ints w[4];
-            if (c == chunks) {
-                KEEP_ADDRESS(panel); /* or all weights would be kept, where there is no room */
-                for (size_t i = 0; i < n_groups * vectors; i++) dots[i] = next_part(dots[i]);
+        for (size_t t = 0; t < tokens; t++)
+            dots[t] = ints_begin(sum_bytes(bytes, pairs), ints_spread(x->start + first + t));
+        for (size_t c = 0; c < parts * chunks; c++, q += 16 * tokens) {
+            const unsigned char *chunk =
+                panel_chunk(bytes, panel, s * chunks + c % chunks) + stack * LANES * 16;
+            Vec w[4];
+            if (bytes == 2) KEEP_ADDRESS(c); /* as in add_span_of_tile */
+            if (c == chunks)
+                for (size_t t = 0; t < tokens; t++) dots[t] = next_part(dots[t]);
+            for (size_t i = 0; i < 4; i++) w[i] = vec_of_bits(ints_load(chunk + i * LANES * 4));
+            vec_turn(w);
+#pragma GCC unroll 4
+            for (size_t u = 0; u < 4; u += pairs ? 2 : 1) {
+                const Ints unit = ints_of_bits(w[u]), next = ints_of_bits(w[pairs ? u + 1 : u]);
+                for (size_t t = 0; t < tokens; t++) {
+                    const unsigned char *own = q + (u * tokens + t) * 4;
+                    Ints *dot = &dots[t];
+                    *dot = pairs ? ints_dot_pair(*dot, unit, ints_spread(own), next,
+                                                 ints_spread(own + tokens * 4))
+                                 : ints_dot_spread(bytes, *dot, unit, own);
+                    KEEP_IN_REGISTER(*dot);
+                }
             }
-            for (size_t g = 0; g < n_groups; g++)
-                w[g] =
-                    ints_load(panel_chunk(bytes, panel, s * chunks + c % chunks) + (group + g) * LANES * 4);
-#define DOT_UNIT(u)                                                                                          \
-    {                                                                                                        \
-        Ints xs[QUADS];                                                                                      \
-        for (size_t v = 0; v < vectors; v++) {                                                               \
-            xs[v] = ints_repeat(q + ((c * 4 + (u)) * vectors + v) * 16);                                     \
-            KEEP_IN_REGISTER(xs[v]);                                                                         \
-        }                                                                                                    \
-        for (size_t g = 0; g < n_groups; g++) {                                                              \
-            Ints unit = ints_unit(w[g], u);                                                                  \
-            for (size_t v = 0; v < vectors; v++) {                                                           \
-                dots[g * vectors + v] = ints_dot(bytes, dots[g * vectors + v], unit, xs[v]);                 \
-                KEEP_IN_REGISTER(dots[g * vectors + v]);                                                     \
-            }                                                                                                \
-        }                                                                                                    \
-    }
-#define DOT_PAIR(u)                                                                                          \
-    {                                                                                                        \
-        Ints xs[QUADS][2];                                                                                   \
-        for (size_t v = 0; v < vectors; v++)                                                                 \
-            for (size_t i = 0; i < 2; i++)                                                                   \
-                xs[v][i] = ints_repeat(q + ((c * 4 + (u) + i) * vectors + v) * 16);                          \
-        for (size_t g = 0; g < n_groups; g++) {                                                              \
-            const Ints first = ints_unit(w[g], u), second = ints_unit(w[g], (u) + 1);                        \
-            for (size_t v = 0; v < vectors; v++)                                                             \
-                dots[g * vectors + v] =                                                                      \
-                    ints_dot_pair(dots[g * vectors + v], first, xs[v][0], second, xs[v][1]);                 \
-        }                                                                                                    \
-    }
-            if (pairs) {
-                DOT_PAIR(0)
-                DOT_PAIR(2)
-                continue;
-            }
-            DOT_UNIT(0)
-            DOT_UNIT(1)
-            DOT_UNIT(2)
-            DOT_UNIT(3)
-#undef DOT_UNIT
-#undef DOT_PAIR
         }
         if (mins)
-            end_span_of_quads(true, vectors, n_groups, sum_bytes(bytes, pairs), totals, dots, start, panel,
-                              group, s, x, at);
+            end_span_of_stack(true, tokens, sum_bytes(bytes, pairs), totals, dots, scales[s % 4],
+                              least[s % 4], x, first);
         else
-            end_span_of_quads(false, vectors, n_groups, sum_bytes(bytes, pairs), totals, dots, start, panel,
-                              group, s, x, at);
+            end_span_of_stack(false, tokens, sum_bytes(bytes, pairs), totals, dots, scales[s % 4],
+                              least[s % 4], x, first);
     }
-    for (size_t g = 0; g < n_groups; g++)
-        for (size_t v = 0; v < vectors; v++)
-            vec_store(sums + (v * GROUPS + group + g) * LANES, totals[g * vectors + v]);
+    for (size_t t = 0; t < tokens; t++) vec_store(sums + t * ROWS, totals[t]);
 }
 
-OPENED void quads_of_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
-                          const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
-    enum { GROUPS = ROWS / (LANES / 4) };
-    for (size_t group = 0; group < GROUPS; group += 4)
+OPENED void stacks_of_ints(size_t tokens, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
+                           const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
+    CLOSED for (size_t stack = 0; stack < ROWS / LANES; stack++, sums += LANES) {
         if (span == 16)
-            micro_quads(vectors, 4, bytes, pairs, 16, mins, sums, panel, group, x, begin, cols);
+            micro_stack(tokens, bytes, pairs, 16, mins, sums, panel, stack, x, begin, cols);
         else
-            micro_quads(vectors, 4, bytes, pairs, 32, mins, sums, panel, group, x, begin, cols);
+            micro_stack(tokens, bytes, pairs, 32, mins, sums, panel, stack, x, begin, cols);
+    }
 }
 
 /* totals += a span's sums, of TILE_ROWS rows and some vectors of tokens. */
@@ -329,49 +317,39 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, bool pairs, float 
     }
 }
 
-/* For up to 4·QUADS tokens in y. */
-static inline void keep_quads(const float *sums, float *y, size_t y_stride, size_t n_rows, size_t n) {
-    enum { IN_VECTOR = LANES / 4, GROUPS = ROWS / IN_VECTOR };
-    for (size_t v = 0; v < (n + 3) / 4; v++)
-        for (size_t g = 0; g < GROUPS; g++, sums += LANES) {
-            float room[4][IN_VECTOR], *to[4];
-            const bool whole = (g + 1) * IN_VECTOR <= n_rows && 4 * v + 4 <= n;
-            for (size_t j = 0; j < 4; j++)
-                to[j] = whole ? y + (4 * v + j) * y_stride + g * IN_VECTOR : room[j];
-            vec_store_four(to, vec_load(sums));
-            for (size_t j = 0; j < 4 && 4 * v + j < n && !whole; j++)
-                for (size_t i = 0; i < IN_VECTOR && g * IN_VECTOR + i < n_rows; i++)
-                    y[(4 * v + j) * y_stride + g * IN_VECTOR + i] = room[j][i];
-        }
-}
+/* The row of a stack's lane. */
+OPENED size_t row_of_lane(size_t lane) { return lane % 4 * (LANES / 4) + lane / 4; }
 
 OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y, size_t y_stride,
                      const Matrix *w, const float *bias, size_t row_begin, size_t row_end, const void *packed,
                      size_t n) {
-    enum { TOKENS = 4 * QUADS };
     const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
-    _Alignas(64) float sums[PACKED_TOKENS * ROWS];
+    _Alignas(64) float sums[PACKED_TOKENS][ROWS];
     for (size_t r = row_begin; r < row_end; r += ROWS) {
         const unsigned char *rows[ROWS];
-        float start[ROWS] = {0};
-        size_t n_rows = smaller(ROWS, row_end - r);
+        const size_t n_rows = smaller(ROWS, row_end - r);
         find_rows(rows, w, r, row_end);
-        if (bias) memcpy(start, bias + r, n_rows * sizeof *bias);
-        for (size_t i = 0; i < (n + 3) / 4 * 4 * ROWS; i += LANES)
-            vec_store(sums + i, vec_each_four(start + i / 4 % ROWS));
+        for (size_t i = 0; i < ROWS; i++) {
+            const size_t row = i / LANES * LANES + row_of_lane(i % LANES);
+            const float start = bias && row < n_rows ? bias[r + row] : 0;
+            for (size_t t = 0; t < (n + 3) / 4 * 4; t++) sums[t][i] = start;
+        }
         for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
-            size_t cols = smaller(GROUP, w->cols - begin);
+            const size_t cols = smaller(GROUP, w->cols - begin);
             unpack_panel(bytes, &panel, w->dtype, rows, at, cols,
                          (const unsigned char *)w->data + (r + ROWS) * row_bytes + at * ROWS, group_bytes);
-            for (size_t t = 0; t < n; t += TOKENS) {
-                size_t vectors = (smaller(TOKENS, n - t) + 3) / 4;
-                PackedInts x = packed_ints(bytes, span, packed, t, 4 * vectors, w->cols);
-                FOR_VECTORS(vectors, quads_of_ints, bytes, pairs, span, mins, sums + t * ROWS, &panel, &x,
-                            begin, cols)
+            for (size_t t = 0; t < n; t += STACKED) {
+                const size_t tokens = (smaller(STACKED, n - t) + 3) / 4 * 4;
+                PackedInts x = packed_ints(bytes, span, packed, t, tokens, w->cols);
+                FOR_STACKED(tokens, stacks_of_ints, bytes, pairs, span, mins, sums[t], &panel, &x, begin,
+                            cols)
             }
         }
-        keep_quads(sums, y + r, y_stride, n_rows, n);
+        for (size_t t = 0; t < n; t++)
+            for (size_t i = 0; i < n_rows; i += LANES)
+                vec_store_first(y + t * y_stride + r + i, vec_in_rows(vec_load(sums[t] + i)),
+                                smaller(LANES, n_rows - i));
     }
 }
 
@@ -496,8 +474,8 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
 #define STRIPS_PRODUCT(name, linkage, bytes)                                                                 \
     INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
                 matvec_ints(bytes, y, w, bias, begin, end, packed);)
-#define QUADS_PRODUCT(name, linkage, bytes, pairs)                                                           \
-    INT_PRODUCT(few, name, linkage, bytes, 4 * QUADS, (count + 3) / 4 * 4,                                   \
+#define STACKS_PRODUCT(name, linkage, bytes, pairs)                                                          \
+    INT_PRODUCT(few, name, linkage, bytes, STACKED, (count + 3) / 4 * 4,                                     \
                 few_ints(span_of(w->dtype), has_mins(w->dtype), bytes, pairs, y, y_stride, w, bias, begin,   \
                          end, packed, n);)
 #define TILES_PRODUCT(name, linkage, bytes, pairs)                                                           \
@@ -506,7 +484,7 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
                             begin, end, packed, n);)
 #define INT_PRODUCTS(name, linkage, bytes)                                                                   \
     STRIPS_PRODUCT(name, linkage, bytes)                                                                     \
-    QUADS_PRODUCT(name, linkage, bytes, false)                                                               \
+    STACKS_PRODUCT(name, linkage, bytes, false)                                                              \
     TILES_PRODUCT(name, linkage, bytes, false)
 
 #endif

@@ -18,9 +18,11 @@
  *   ints_load(p)  ints_set(a)  ints_add(a, b)  vec_from_ints(v)
  *   ints_spread(p): one unit in all lanes
  *   ints_repeat(p), vec_repeat(p): four units, or floats, in each four lanes
- *   ints_unit(v, u), vec_unit(v, u): unit u of each four lanes in all of these; u is a constant
- *   vec_pick(p, i): likewise, of LANES floats at p, for any i
- *   vec_each_four(p): LANES/4 floats, each in four lanes      vec_store_four(to, v): lane 4·i + j to to[j][i]
+ *   vec_unit(v, u): unit u of each four lanes in all of these; u is a constant
+ *   vec_each_four(p): LANES/4 floats, each in four lanes
+ *   vec_turn(v): lane 4·i + j of v[k] changes places with lane 4·i + k of v[j], four vectors
+ *   vec_in_rows(v): lane 4·i + j to lane LANES/4·j + i, which is the row that it then belongs to
+ *   vec_of_bits(v), ints_of_bits(v): the same bits
  *   ints_widen(v, upper): the lower, or upper, eight bytes of each sixteen as int16, on x86-64 and WebAssembly
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_rest(bytes, dots): in lanes of 32 bits, if they are not yet

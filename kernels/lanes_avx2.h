@@ -2,6 +2,8 @@
 #ifndef ATTN_LANES_AVX2_H
 #define ATTN_LANES_AVX2_H
 
+#include "compiler.h"
+
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,20 +54,22 @@ static inline float vec_sum(Vec v) {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+OPENED void vec_turn(Vec v[4]) {
+    const __m256 low[2] = {_mm256_unpacklo_ps(v[0], v[1]), _mm256_unpacklo_ps(v[2], v[3])},
+                 high[2] = {_mm256_unpackhi_ps(v[0], v[1]), _mm256_unpackhi_ps(v[2], v[3])};
+    v[0] = _mm256_shuffle_ps(low[0], low[1], 0x44);
+    v[1] = _mm256_shuffle_ps(low[0], low[1], 0xee);
+    v[2] = _mm256_shuffle_ps(high[0], high[1], 0x44);
+    v[3] = _mm256_shuffle_ps(high[0], high[1], 0xee);
+}
+
 static inline void vec_transpose(Vec v[LANES]) {
-    __m256 pairs[8], fours[8];
-    for (int i = 0; i < 8; i += 2) {
-        pairs[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
-        pairs[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < 8; i += 4)
-        for (int j = 0; j < 2; j++) {
-            fours[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
-            fours[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xee);
-        }
+    vec_turn(v);
+    vec_turn(v + 4);
     for (int i = 0; i < 4; i++) {
-        v[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
-        v[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+        const __m256 first = v[i], last = v[i + 4];
+        v[i] = _mm256_permute2f128_ps(first, last, 0x20);
+        v[i + 4] = _mm256_permute2f128_ps(first, last, 0x31);
     }
 }
 
@@ -97,10 +101,8 @@ static inline Vec vec_each_four(const float *p) {
     return _mm256_insertf128_ps(_mm256_set1_ps(p[0]), _mm_set1_ps(p[1]), 1);
 }
 #define vec_unit(v, u) _mm256_permute_ps(v, (u)*0x55)
-static inline Vec vec_pick(const float *p, size_t i) {
-    return _mm256_permutevar_ps(vec_load(p), _mm256_set1_epi32((int)i));
-}
-#define ints_unit(v, u) _mm256_shuffle_epi32(v, (u)*0x55)
+static inline Vec vec_of_bits(Ints v) { return _mm256_castsi256_ps(v); }
+static inline Ints ints_of_bits(Vec v) { return _mm256_castps_si256(v); }
 
 /*
  * BYTE_DOT is the instruction that adds up four products of bytes (VNNI), where there is one. Without it the products
@@ -164,14 +166,8 @@ static inline Vec ints_end(size_t bytes, Ints dots, Ints start) {
     return vec_from_ints(dots);
 }
 
-static inline void vec_store_four(float *const to[4], Vec v) { /* lane 4·i + j to to[j][i] */
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    v = _mm256_permutevar8x32_ps(v, order);
-    __m128 low = _mm256_castps256_ps128(v), high = _mm256_extractf128_ps(v, 1);
-    _mm_storel_pi((__m64 *)(void *)to[0], low);
-    _mm_storeh_pi((__m64 *)(void *)to[1], low);
-    _mm_storel_pi((__m64 *)(void *)to[2], high);
-    _mm_storeh_pi((__m64 *)(void *)to[3], high);
+static inline Vec vec_in_rows(Vec v) {
+    return _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 #endif

@@ -40,23 +40,24 @@ static inline Vec vec_ldexp(Vec v, Vec k) { return _mm512_scalef_ps(v, k); }
 
 static inline float vec_sum(Vec v) { return _mm512_reduce_add_ps(v); }
 
+OPENED void vec_turn(Vec v[4]) {
+    const __m512 low[2] = {_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpacklo_ps(v[2], v[3])},
+                 high[2] = {_mm512_unpackhi_ps(v[0], v[1]), _mm512_unpackhi_ps(v[2], v[3])};
+    v[0] = _mm512_shuffle_ps(low[0], low[1], 0x44);
+    v[1] = _mm512_shuffle_ps(low[0], low[1], 0xee);
+    v[2] = _mm512_shuffle_ps(high[0], high[1], 0x44);
+    v[3] = _mm512_shuffle_ps(high[0], high[1], 0xee);
+}
+
 /* Forced open, because gcc would call it, and all sixteen vectors would go through memory, to and fro. */
 OPENED void vec_transpose(Vec v[LANES]) {
-    __m512 pairs[LANES], fours[LANES], eights[LANES];
-    for (int i = 0; i < LANES; i += 2) {
-        pairs[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
-        pairs[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < LANES; i += 4)
-        for (int j = 0; j < 2; j++) {
-            fours[i + 2 * j] = _mm512_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
-            fours[i + 2 * j + 1] = _mm512_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xee);
-        }
-    /* fours[4a + b] holds, in its quarter c, column 4c + b of rows 4a to 4a + 3. */
+    __m512 eights[LANES];
+    for (int i = 0; i < LANES; i += 4) vec_turn(v + i);
+    /* v[4a + b] holds, in its quarter c, column 4c + b of rows 4a to 4a + 3. */
     for (int i = 0; i < LANES; i += 8)
         for (int j = 0; j < 4; j++) {
-            eights[i + j] = _mm512_shuffle_f32x4(fours[i + j], fours[i + j + 4], 0x88);
-            eights[i + j + 4] = _mm512_shuffle_f32x4(fours[i + j], fours[i + j + 4], 0xdd);
+            eights[i + j] = _mm512_shuffle_f32x4(v[i + j], v[i + j + 4], 0x88);
+            eights[i + j + 4] = _mm512_shuffle_f32x4(v[i + j], v[i + j + 4], 0xdd);
         }
     for (int j = 0; j < 4; j++) {
         v[j] = _mm512_shuffle_f32x4(eights[j], eights[j + 8], 0x88);
@@ -97,11 +98,8 @@ static inline Vec vec_each_four(const float *p) {
     return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(p)));
 }
 #define vec_unit(v, u) _mm512_shuffle_ps(v, v, (u)*0x55)
-static inline Vec vec_pick(const float *p, size_t i) {
-    const __m512i fours = _mm512_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
-    return _mm512_permutexvar_ps(_mm512_add_epi32(fours, _mm512_set1_epi32((int)i)), vec_load(p));
-}
-#define ints_unit(v, u) _mm512_shuffle_epi32(v, (_MM_PERM_ENUM)((u)*0x55))
+static inline Vec vec_of_bits(Ints v) { return _mm512_castsi512_ps(v); }
+static inline Ints ints_of_bits(Vec v) { return _mm512_castps_si512(v); }
 
 /* Bytes only where there is VNNI. */
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
@@ -111,6 +109,16 @@ static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
     (void)bytes;
     return _mm512_add_epi32(dots, _mm512_madd_epi16(w, x));
 }
+
+/* In assembly, because gcc would spread x by an instruction of its own. */
+#ifdef __AVX512VNNI__
+#define HAS_DOT_SPREAD
+static inline Ints ints_dot_spread(size_t bytes, Ints dots, Ints w, const void *x) {
+    if (bytes == 2) return ints_dot(2, dots, w, ints_spread(x));
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(dots) : "v"(w), "m"(*(const int32_t *)x));
+    return dots;
+}
+#endif
 
 static inline Ints ints_rest(size_t bytes, Ints dots) {
     (void)bytes;
@@ -135,13 +143,9 @@ static inline Vec ints_end(size_t bytes, Ints dots, Ints start) {
     return vec_from_ints(dots);
 }
 
-static inline void vec_store_four(float *const to[4], Vec v) { /* lane 4·i + j to to[j][i] */
+static inline Vec vec_in_rows(Vec v) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    v = _mm512_permutexvar_ps(order, v);
-    _mm_storeu_ps(to[0], _mm512_castps512_ps128(v));
-    _mm_storeu_ps(to[1], _mm512_extractf32x4_ps(v, 1));
-    _mm_storeu_ps(to[2], _mm512_extractf32x4_ps(v, 2));
-    _mm_storeu_ps(to[3], _mm512_extractf32x4_ps(v, 3));
+    return _mm512_permutexvar_ps(order, v);
 }
 
 #ifdef __AVX512BF16__

@@ -87,8 +87,10 @@ static inline Ints ints_repeat(const void *p) { return ints_load(p); }
 static inline Vec vec_repeat(const float *p) { return vec_load(p); }
 static inline Vec vec_each_four(const float *p) { return vld1q_dup_f32(p); }
 #define vec_unit(v, u) vdupq_laneq_f32(v, u)
-static inline Vec vec_pick(const float *p, size_t i) { return vld1q_dup_f32(p + i); }
-#define ints_unit(v, u) vdupq_laneq_s32(v, u)
+static inline Vec vec_of_bits(Ints v) { return vreinterpretq_f32_s32(v); }
+static inline Ints ints_of_bits(Vec v) { return vreinterpretq_s32_f32(v); }
+static inline void vec_turn(Vec v[4]) { vec_transpose(v); }
+static inline Vec vec_in_rows(Vec v) { return v; }
 
 /* Both signed. Without the dot product, which came in 2018: two products of bytes, none of x −128, have room in an int16. */
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
@@ -118,13 +120,6 @@ static inline Ints ints_begin(size_t bytes, Ints start) { return bytes == 1 ? st
 
 static inline Vec ints_end(size_t bytes, Ints dots, Ints start) {
     return vec_from_ints(bytes == 1 ? dots : ints_add(dots, start));
-}
-
-static inline void vec_store_four(float *const to[4], Vec v) { /* lane j to to[j][0] */
-    vst1q_lane_f32(to[0], v, 0);
-    vst1q_lane_f32(to[1], v, 1);
-    vst1q_lane_f32(to[2], v, 2);
-    vst1q_lane_f32(to[3], v, 3);
 }
 
 #endif

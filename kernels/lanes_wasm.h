@@ -105,9 +105,11 @@ static inline Ints ints_spread(const void *p) { return wasm_v128_load32_splat(p)
 static inline Ints ints_repeat(const void *p) { return ints_load(p); }
 static inline Vec vec_repeat(const float *p) { return vec_load(p); }
 static inline Vec vec_each_four(const float *p) { return wasm_v128_load32_splat(p); }
-static inline Vec vec_pick(const float *p, size_t i) { return wasm_v128_load32_splat(p + i); }
 #define vec_unit(v, u) wasm_i32x4_shuffle(v, v, u, u, u, u)
-#define ints_unit(v, u) vec_unit(v, u)
+static inline Vec vec_of_bits(Ints v) { return v; }
+static inline Ints ints_of_bits(Vec v) { return v; }
+static inline void vec_turn(Vec v[4]) { vec_transpose(v); }
+static inline Vec vec_in_rows(Vec v) { return v; }
 
 /* Weights are signed. */
 static inline Ints ints_widen(Ints v, size_t upper) {
@@ -140,13 +142,6 @@ static inline Ints ints_begin(size_t bytes, Ints start) {
 static inline Vec ints_end(size_t bytes, Ints dots, Ints start) {
     (void)bytes, (void)start;
     return vec_from_ints(dots);
-}
-
-static inline void vec_store_four(float *const to[4], Vec v) { /* lane j to to[j][0] */
-    wasm_v128_store32_lane(to[0], v, 0);
-    wasm_v128_store32_lane(to[1], v, 1);
-    wasm_v128_store32_lane(to[2], v, 2);
-    wasm_v128_store32_lane(to[3], v, 3);
 }
 
 #endif

@@ -9,7 +9,7 @@
  * rows at a time, which stays in L1 while all tokens pass.
  *
  * Rows, for a few tokens: the lanes end as rows. ROWS rows are read side by side: of floats one way for all of these
- * (floats.h), of integers one for a single token and one for some (ints.h: strips, quads). Meanwhile the next rows are
+ * (floats.h), of integers one for a single token and one for some (ints.h: strips, stacks). Meanwhile the next rows are
  * fetched in the order in which they lie, a little at each turn: only such an order lets the CPU fetch ahead by itself,
  * and a core can wait for some twenty lines at once.
  */
