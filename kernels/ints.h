@@ -382,6 +382,8 @@ OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const un
     if (!has_own_strips(bytes, dtype)) return;
     for (size_t group = 0; group < groups; group++)
         for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
+            /* All three in one scope: gcc 12 would give q the room of mins, which it thinks no longer used. */
+            _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
             _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
             const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
             Vec sum = vec_load(sums[i]);
@@ -389,7 +391,6 @@ OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const un
             unpack_scales(dtype, &(Group){.scales = scales, .mins = mins}, from, group * piece);
             for (size_t half = 0; half < 2; half++) {
                 KEEP_ADDRESS(half); /* or both halves would be opened */
-                _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
                 const size_t at = small_block_bytes(dtype) ? 0 : half * spans * UNPACKED_ROWS;
                 const Group strip = {q[0], sizeof q[0], scales + at, mins + at};
                 unpack_half(dtype, &strip, from, group * piece, half, HALF);

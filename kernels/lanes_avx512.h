@@ -111,7 +111,7 @@ static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
 }
 
 /* In assembly, because gcc would spread x by an instruction of its own. */
-#ifdef __AVX512VNNI__
+#if defined(__AVX512VNNI__) && !defined(EMULATED_AVX512)
 #define HAS_DOT_SPREAD
 static inline Ints ints_dot_spread(size_t bytes, Ints dots, Ints w, const void *x) {
     if (bytes == 2) return ints_dot(2, dots, w, ints_spread(x));
