@@ -96,7 +96,8 @@ OPENED Vec add_four_spans(size_t bytes, size_t span, bool mins, bool fours, Vec 
 }
 
 /* The scales, or minima, of four spans: a vector for each, whose lanes are rows as in a stack. */
-OPENED void turn_scales(float turned[4][LANES], const float scales[][GROUP_SPANS * UNPACKED_ROWS], size_t s) {
+OPENED void turn_four_spans(float turned[4][LANES], const float scales[][GROUP_SPANS * UNPACKED_ROWS],
+                            size_t s) {
     Vec v[4];
     for (size_t i = 0; i < 4; i++) v[i] = vec_load(scales[i] + s * UNPACKED_ROWS);
     vec_turn(v);
@@ -129,8 +130,8 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
         const unsigned char *q = x->q + first * parts * chunks * 16;
         Ints dots[STACKED];
         if (s % 4 == 0) {
-            turn_scales(scales, panel->scales + stack * 4, s);
-            if (mins) turn_scales(least, panel->mins + stack * 4, s);
+            turn_four_spans(scales, panel->scales + stack * 4, s);
+            if (mins) turn_four_spans(least, panel->mins + stack * 4, s);
         }
         for (size_t t = 0; t < tokens; t++)
             dots[t] = ints_begin(sum_bytes(bytes, pairs), ints_spread(x->start + first + t));
