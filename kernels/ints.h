@@ -3,8 +3,8 @@
  * products with the weights' integers can be added up exactly. Only then they are scaled by both scales, first the
  * weights', and only these sums are rounded.
  *
- * How they are rounded, and packed, stands in packed_ints.h. Three ways lead through: strips for one token, stacks for a few,
- * tiles for many. Stacks and tiles are compiled once for all types: weights of any type become a panel (blocks.h), and only the
+ * How they are rounded, and packed, stands in packed_ints.h. Three ways lead through: strips for one token (strips.h), stacks for
+ * a few, tiles for many. Stacks and tiles are compiled once for all types: weights of any type become a panel (blocks.h), and only the
  * loops over a span's columns know how long it is.
  */
 #ifndef ATTN_INTS_H
@@ -13,6 +13,11 @@
 #include "blocks.h"
 #include "packed_ints.h"
 #include "tiles.h"
+#if defined(__wasm__)
+#include "strips_wasm.h"
+#else
+#include "strips.h"
+#endif
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,11 +30,8 @@
 #define OPENED_SPAN _Pragma("GCC unroll 16")
 #endif
 
-enum {
-    STRIPS = ROWS / UNPACKED_ROWS, /* rows of a strip are unpacked side by side */
-    /* Tokens of a stack, at most: sixteen registers have room for eight sums. */
-    STACKED = LANES == 8 ? 8 : PACKED_TOKENS,
-};
+/* Tokens of a stack, at most: sixteen registers have room for eight sums. */
+enum { STACKED = LANES == 8 ? 8 : PACKED_TOKENS };
 
 /* Opens a function once for each number of tokens that a stack can have, which is its first argument. */
 #define FOR_STACKED(tokens, function, ...)                                                                   \
@@ -58,48 +60,15 @@ OPENED Ints ints_dot_spread(size_t bytes, Ints dots, Ints w, const void *x) {
 #endif
 OPENED size_t sum_bytes(size_t bytes, bool pairs) { return pairs ? 2 : bytes; }
 
-/* A span's sum of integers, scaled by its weights' scale, less their minima: d times this is added to what came before. */
-OPENED Vec scale_span(bool mins, Vec dot, Vec scale, Vec q_sum, Vec min) {
-    const Vec scaled = vec_mul(dot, scale);
-    return mins ? vec_fnma(q_sum, min, scaled) : scaled;
-}
+/* The scales and minima of four spans: a vector for each, whose lanes are rows as in a stack. */
+typedef struct Turned {
+    _Alignas(64) float scales[4][LANES], mins[4][LANES];
+} Turned;
 
-/*
- * Strips, for one token: sums + spans [s, s + 4) of a strip · the token, for each row in four lanes that are alike. There
- * are `spans` of them in all, and here fewer than four, unless `fours`.
- */
-OPENED Vec add_four_spans(size_t bytes, size_t span, bool mins, bool fours, Vec sums, const Group *strip,
-                          const PackedInts *x, size_t begin, size_t s, size_t spans) {
-    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, at = begin / span + s;
-    Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
-    for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
-        for (size_t c = 0; c < parts * chunks; c++) {
-            Ints w = strip_chunk(bytes, strip, (s + j) * chunks + c % chunks);
-            if (c == chunks) dots[j] = next_part(dots[j]);
-            dots[j] = ints_dot(bytes, dots[j], w, ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16));
-        }
-        dots[j] = ints_rest(bytes, dots[j]);
-    }
-    const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
-              scales = vec_load(strip->scales + s * (LANES / 4)), d = vec_repeat(x->d + at),
-              q_sums = mins ? vec_repeat(x->sums + at) : vec_set(0),
-              min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0),
-              scaled = scale_span(mins, dot, scales, q_sums, min);
-#define ADD_SPAN(j)                                                                                          \
-    if (fours || s + (j) < spans) sums = vec_unit(vec_fma(d, scaled, sums), j);
-    ADD_SPAN(0)
-    ADD_SPAN(1)
-    ADD_SPAN(2)
-    ADD_SPAN(3)
-#undef ADD_SPAN
-    return sums;
-}
-
-/* The scales, or minima, of four spans: a vector for each, whose lanes are rows as in a stack. */
-OPENED void turn_four_spans(float turned[4][LANES], const float scales[][GROUP_SPANS * UNPACKED_ROWS],
+OPENED void turn_four_spans(float turned[4][LANES], const float from[][GROUP_SPANS * UNPACKED_ROWS],
                             size_t s) {
     Vec v[4];
-    for (size_t i = 0; i < 4; i++) v[i] = vec_load(scales[i] + s * UNPACKED_ROWS);
+    for (size_t i = 0; i < 4; i++) v[i] = vec_load(from[i] + s * UNPACKED_ROWS);
     vec_turn(v);
     for (size_t i = 0; i < 4; i++) vec_store(turned[i], v[i]);
 }
@@ -120,9 +89,9 @@ OPENED void end_span_of_stack(bool mins, size_t tokens, size_t bytes, Vec *total
  * LANES/4·j + i, as four vectors of a panel are turned. sums [token][ROWS] += Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q).
  */
 OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
-                        const Panel *panel, size_t stack, const PackedInts *x, size_t begin, size_t cols) {
+                        Turned *turned, const Panel *panel, size_t stack, const PackedInts *x, size_t begin,
+                        size_t cols) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
-    _Alignas(64) float scales[4][LANES], least[4][LANES];
     Vec totals[STACKED];
     for (size_t t = 0; t < tokens; t++) totals[t] = vec_load(sums + t * ROWS);
     for (size_t s = 0; s < cols / span; s++) {
@@ -130,8 +99,8 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
         const unsigned char *q = x->q + first * parts * chunks * 16;
         Ints dots[STACKED];
         if (s % 4 == 0) {
-            turn_four_spans(scales, panel->scales + stack * 4, s);
-            if (mins) turn_four_spans(least, panel->mins + stack * 4, s);
+            turn_four_spans(turned->scales, panel->scales + stack * 4, s);
+            if (mins) turn_four_spans(turned->mins, panel->mins + stack * 4, s);
         }
         for (size_t t = 0; t < tokens; t++)
             dots[t] = ints_begin(sum_bytes(bytes, pairs), ints_spread(x->start + first + t));
@@ -158,22 +127,23 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
             }
         }
         if (mins)
-            end_span_of_stack(true, tokens, sum_bytes(bytes, pairs), totals, dots, scales[s % 4],
-                              least[s % 4], x, first);
+            end_span_of_stack(true, tokens, sum_bytes(bytes, pairs), totals, dots, turned->scales[s % 4],
+                              turned->mins[s % 4], x, first);
         else
-            end_span_of_stack(false, tokens, sum_bytes(bytes, pairs), totals, dots, scales[s % 4],
-                              least[s % 4], x, first);
+            end_span_of_stack(false, tokens, sum_bytes(bytes, pairs), totals, dots, turned->scales[s % 4],
+                              turned->mins[s % 4], x, first);
     }
     for (size_t t = 0; t < tokens; t++) vec_store(sums + t * ROWS, totals[t]);
 }
 
 OPENED void stacks_of_ints(size_t tokens, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
-                           const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
+                           Turned *turned, const Panel *panel, const PackedInts *x, size_t begin,
+                           size_t cols) {
     CLOSED for (size_t stack = 0; stack < ROWS / LANES; stack++, sums += LANES) {
         if (span == 16)
-            micro_stack(tokens, bytes, pairs, 16, mins, sums, panel, stack, x, begin, cols);
+            micro_stack(tokens, bytes, pairs, 16, mins, sums, turned, panel, stack, x, begin, cols);
         else
-            micro_stack(tokens, bytes, pairs, 32, mins, sums, panel, stack, x, begin, cols);
+            micro_stack(tokens, bytes, pairs, 32, mins, sums, turned, panel, stack, x, begin, cols);
     }
 }
 
@@ -326,6 +296,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
                      size_t n) {
     const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
+    Turned turned; /* outside of the loops, as strips' room is */
     _Alignas(64) float sums[PACKED_TOKENS][ROWS];
     for (size_t r = row_begin; r < row_end; r += ROWS) {
         const unsigned char *rows[ROWS];
@@ -343,8 +314,8 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
             for (size_t t = 0; t < n; t += STACKED) {
                 const size_t tokens = (smaller(STACKED, n - t) + 3) / 4 * 4;
                 PackedInts x = packed_ints(bytes, span, packed, t, tokens, w->cols);
-                FOR_STACKED(tokens, stacks_of_ints, bytes, pairs, span, mins, sums[t], &panel, &x, begin,
-                            cols)
+                FOR_STACKED(tokens, stacks_of_ints, bytes, pairs, span, mins, sums[t], &turned, &panel, &x,
+                            begin, cols)
             }
         }
         for (size_t t = 0; t < n; t++)
@@ -353,108 +324,6 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
                                 smaller(LANES, n_rows - i));
     }
 }
-
-/* Opens a function for what spans and minima are, where they are not constants already. */
-#define FOR_SPANS(span, mins, function, ...)                                                                 \
-    if ((span) == 16 && (mins))                                                                              \
-        function(16, true, __VA_ARGS__);                                                                     \
-    else if ((span) == 16)                                                                                   \
-        function(16, false, __VA_ARGS__);                                                                    \
-    else if (mins)                                                                                           \
-        function(32, true, __VA_ARGS__);                                                                     \
-    else                                                                                                     \
-        function(32, false, __VA_ARGS__);
-
-#if defined(__wasm__)
-#include "strips_wasm.h"
-#else
-/*
- * Whether a way takes a type's strips. Then they go from memory to their sums through registers alone, by code of its own, but
- * where a group is cut: through a panel, which takes up to half as long again.
- */
-OPENED bool has_own_strips(size_t bytes, DType dtype) {
-    return bytes == 2 || BYTES_BELOW > 64 || is_below_64(dtype);
-}
-
-/* All whole groups of ROWS rows, and what lies behind these is fetched in their place. */
-OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const unsigned char *const rows[ROWS],
-                       const PackedInts *x, size_t groups, const unsigned char *next) {
-    const size_t span = span_of(dtype), spans = HALF / span, piece = dtype_bytes(dtype, GROUP);
-    if (!has_own_strips(bytes, dtype)) return;
-    for (size_t group = 0; group < groups; group++)
-        for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
-            /* All three in one scope: gcc 12 would give q the room of mins, which it thinks no longer used. */
-            _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
-            _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
-            const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
-            Vec sum = vec_load(sums[i]);
-            fetch(next, UNPACKED_ROWS * piece);
-            unpack_scales(dtype, &(Group){.scales = scales, .mins = mins}, from, group * piece);
-            for (size_t half = 0; half < 2; half++) {
-                KEEP_ADDRESS(half); /* or both halves would be opened */
-                const size_t at = small_block_bytes(dtype) ? 0 : half * spans * UNPACKED_ROWS;
-                const Group strip = {q[0], sizeof q[0], scales + at, mins + at};
-                unpack_half(dtype, &strip, from, group * piece, half, HALF);
-#pragma GCC unroll 4
-                for (size_t s = 0; s < spans; s += 4)
-                    sum = add_four_spans(bytes, span, has_mins(dtype), true, sum, &strip, x,
-                                         group * GROUP + half * HALF, s, spans);
-            }
-            vec_store(sums[i], sum);
-        }
-}
-
-/* Strips of a panel. Those of small blocks may end within a group. */
-OPENED void panel_strips(size_t span, bool mins, size_t bytes, float (*sums)[LANES], Panel *panel,
-                         const PackedInts *x, size_t begin, size_t cols) {
-    for (size_t i = 0; i < STRIPS; i++) {
-        const Group strip = strip_of(panel, i);
-        const size_t spans = cols / span, most = GROUP / span;
-        Vec sum = vec_load(sums[i]);
-        size_t s = 0;
-        if (cols == GROUP) {
-#pragma GCC unroll 4
-            for (; s < most; s += 4)
-                sum = add_four_spans(bytes, span, mins, true, sum, &strip, x, begin, s, most);
-        }
-        for (; s < spans; s += 4)
-            sum = add_four_spans(bytes, span, mins, false, sum, &strip, x, begin, s, spans);
-        vec_store(sums[i], sum);
-    }
-}
-
-static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t row_begin,
-                        size_t row_end, const void *packed) {
-    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP),
-                 span = span_of(w->dtype);
-    const bool mins = has_mins(w->dtype);
-    const PackedInts x = packed_ints(bytes, span, packed, 0, 1, w->cols);
-    Panel panel;
-    for (size_t r = row_begin; r < row_end; r += ROWS) {
-        const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
-        const size_t n_rows = smaller(ROWS, row_end - r);
-        _Alignas(64) float sums[STRIPS][LANES];
-        float start[ROWS] = {0};
-        find_rows(rows, w, r, row_end);
-        if (bias) memcpy(start, bias + r, n_rows * sizeof *bias);
-        for (size_t i = 0; i < STRIPS; i++) vec_store(sums[i], vec_each_four(start + i * UNPACKED_ROWS));
-        size_t c = 0;
-        if (has_own_strips(bytes, w->dtype)) {
-            const size_t groups = w->cols / GROUP;
-            FOR_QUANTISED(w->dtype, own_strips, bytes, sums, rows, &x, groups, next)
-            c = groups * GROUP;
-            next += ROWS * groups * group_bytes;
-        }
-        for (size_t piece; c < w->cols; c += GROUP, next += ROWS * piece) {
-            const size_t cols = smaller(GROUP, w->cols - c);
-            piece = dtype_bytes(w->dtype, cols);
-            unpack_panel(1, &panel, w->dtype, rows, c / GROUP * group_bytes, cols, next, piece);
-            FOR_SPANS(span, mins, panel_strips, bytes, sums, &panel, &x, c, cols)
-        }
-        for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
-    }
-}
-#endif
 
 /*
  * For a set's file: defines the products of quantised weights by q's of so many bytes, from a few tokens to many:

@@ -128,4 +128,21 @@ static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
     if (part_bytes(bytes) == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
 }
 
+/* A span's sum of integers, scaled by its weights' scale, less their minima: d times this is added to what came before. */
+OPENED Vec scale_span(bool mins, Vec dot, Vec scale, Vec q_sum, Vec min) {
+    const Vec scaled = vec_mul(dot, scale);
+    return mins ? vec_fnma(q_sum, min, scaled) : scaled;
+}
+
+/* Opens a function for what spans and minima are, where they are not constants already. */
+#define FOR_SPANS(span, mins, function, ...)                                                                 \
+    if ((span) == 16 && (mins))                                                                              \
+        function(16, true, __VA_ARGS__);                                                                     \
+    else if ((span) == 16)                                                                                   \
+        function(16, false, __VA_ARGS__);                                                                    \
+    else if (mins)                                                                                           \
+        function(32, true, __VA_ARGS__);                                                                     \
+    else                                                                                                     \
+        function(32, false, __VA_ARGS__);
+
 #endif

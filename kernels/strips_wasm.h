@@ -5,6 +5,8 @@
 #ifndef ATTN_STRIPS_WASM_H
 #define ATTN_STRIPS_WASM_H
 
+#include "packed_ints.h"
+
 /* The scales, or minima, of four spans: a vector for each. */
 OPENED void turn_scales(Vec turned[4], const float *const scales[LANES], size_t span) {
     for (size_t i = 0; i < LANES; i++) turned[i] = vec_load(scales[i] + span);
