@@ -3,9 +3,9 @@
  * products with the weights' integers can be added up exactly. Only then they are scaled by both scales, first the
  * weights', and only these sums are rounded.
  *
- * How they are rounded, and packed, stands in packed_ints.h. Three ways lead through: strips for one token (strips.h), stacks for
- * a few, tiles for many. Stacks and tiles are compiled once for all types: weights of any type become a panel (blocks.h), and only the
- * loops over a span's columns know how long it is.
+ * How they are rounded, and packed, stands in packed_ints.h. Three ways lead through: strips for one token (strips.h), stacks
+ * for a few, tiles for many. Stacks and tiles are compiled once for all types: weights of any type become a panel (blocks.h),
+ * and only the loops over a span's columns know how long it is.
  */
 #ifndef ATTN_INTS_H
 #define ATTN_INTS_H
