@@ -18,7 +18,7 @@ ifeq ($(MAKELEVEL)$(filter -j% --jobserver%,$(shell echo "$$MAKEFLAGS"))$(filter
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN || echo 1)
 endif
 
-# -O2, in its place -O3 for the rooms whose loops take a model's time and -Os for others; other CFLAGS hold for all of them alike.
+# -O2, in its place -O3 for the rooms whose loops take a model's time and -Os for others; other CFLAGS hold for all alike.
 # -g1: lines for backtraces and profiles. Variables, which `make debug` has, take a quarter of the time.
 CFLAGS ?= -O2 -g1
 PREFIX ?= /usr/local
@@ -39,7 +39,7 @@ FLAGS += $(if $(WERROR),-Werror) $(if $(OPENMP),-fopenmp)
 # A program leaves out what it does not call, and has the addresses in its tables in short where the C library reads that.
 FLAGS += -ffunction-sections -fdata-sections
 SHORT = -Wl,-z,pack-relative-relocs
-if_short = $(shell printf '\043include <stdlib.h>\n\043if !__GLIBC_PREREQ(2, 36)\n\043error\n\043endif\nint main(void) {return 0;}' | \
+if_short = $(shell printf '\043include <stdlib.h>\n\043if !__GLIBC_PREREQ(2, 36)\n\043error\n\043endif\nint main(void) {}' | \
     $(CC) -x c - -Wl,--fatal-warnings $(SHORT) -o /dev/null 2>/dev/null && echo $(SHORT))
 LINK = $(CC) $(CFLAGS) $(LDFLAGS) -Wl,--gc-sections $(if_short)
 LIBS = -lm -lpthread $(if $(OPENMP),-fopenmp)

@@ -243,8 +243,8 @@ OPENED void unpack_scales(DType dtype, const Group *g, const unsigned char *cons
 }
 
 /*
- * Q2_K and Q3_K: four times 32 weights of two bits in 32 bytes, for each half. Q3_K: the third bit of weight 32·j + i lies in bit
- * j of byte i of the block.
+ * Q2_K and Q3_K: four times 32 weights of two bits in 32 bytes, for each half. Q3_K: the third bit of weight 32·j + i lies in
+ * bit j of byte i of the block.
  */
 OPENED void unpack_q23_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                          size_t at, size_t half) {
@@ -336,8 +336,8 @@ OPENED void unpack_small_blocks(DType dtype, const Group *g, const unsigned char
 }
 
 /*
- * cols ≤ HALF columns, large blocks' HALF: of a group that begins at the byte `at`, its first half or its second. Forced open, for
- * one type.
+ * cols ≤ HALF columns, large blocks' HALF: of a group that begins at the byte `at`, its first half or its second. Forced open,
+ * for one type.
  */
 OPENED void unpack_half(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                         size_t at, size_t half, size_t cols) {

@@ -85,8 +85,9 @@ OPENED void end_span_of_stack(bool mins, size_t tokens, size_t bytes, Vec *total
 }
 
 /*
- * Stacks, for some tokens: a vector has a unit of each of LANES rows, and each token's unit is spread over it. Lane 4·i + j is row
- * LANES/4·j + i, as four vectors of a panel are turned. sums [token][ROWS] += Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q).
+ * Stacks, for some tokens: a vector has a unit of each of LANES rows, and each token's unit is spread over it. Lane 4·i + j is
+ * row LANES/4·j + i, as four vectors of a panel are turned.
+ * sums [token][ROWS] += Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q).
  */
 OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
                         Turned *turned, const Panel *panel, size_t stack, const PackedInts *x, size_t begin,
