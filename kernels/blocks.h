@@ -363,7 +363,7 @@ OPENED void unpack_type(DType dtype, const Group *g, const unsigned char *const 
                         size_t at, size_t cols) {
     unpack_scales(dtype, g, rows, at);
     for (size_t half = 0; half * HALF < cols; half++) {
-        KEEP_ADDRESS(half); /* or both halves would be opened */
+        KEEP_LOOP(half);
         const size_t left = cols - half * HALF;
         const Group part = half_of(dtype, g, half);
         if (left >= HALF)

@@ -44,6 +44,9 @@ enum { WASM = 0 };
 /* Keeps the compiler from an address register of its own for each constant distance from p. */
 #define KEEP_ADDRESS(p) __asm__("" : "+r"(p))
 
+/* Keeps a loop over i one, whose turns are not opened; gcc 12 opens what a pragma tells it not to. */
+#define KEEP_LOOP(i) __asm__("" : "+r"(i))
+
 OPENED void fetch(const unsigned char *from, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
 }

@@ -40,9 +40,9 @@ enum { STACKED = LANES == 8 ? 8 : PACKED_TOKENS };
     else if ((tokens) == 8 || STACKED == 8)                                                                  \
         function(8, __VA_ARGS__);                                                                            \
     else if ((tokens) == 12)                                                                                 \
-        function(STACKED > 8 ? 12 : 8, __VA_ARGS__);                                                         \
+        function(12, __VA_ARGS__);                                                                           \
     else                                                                                                     \
-        function(STACKED, __VA_ARGS__);
+        function(16, __VA_ARGS__);
 
 /*
  * Without VNNI, AVX2 adds up products of bytes in int16, whose room depends on the weights: for those below 16 a span fits,
@@ -53,11 +53,15 @@ OPENED Ints ints_dot_pair(Ints dots, Ints w0, Ints x0, Ints w1, Ints x1) {
     return ints_dot(1, ints_dot(1, dots, w0, x0), w1, x1);
 }
 #endif
+
+/* dots + w · the unit at x, which is spread over all lanes. */
 #ifndef HAS_DOT_SPREAD
 OPENED Ints ints_dot_spread(size_t bytes, Ints dots, Ints w, const void *x) {
     return ints_dot(bytes, dots, w, ints_spread(x));
 }
 #endif
+
+/* As q of how many bytes their sums are kept. */
 OPENED size_t sum_bytes(size_t bytes, bool pairs) { return pairs ? 2 : bytes; }
 
 /* The scales and minima of four spans: a vector for each, whose lanes are rows as in a stack. */
@@ -93,12 +97,12 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
                         Turned *turned, const Panel *panel, size_t stack, const PackedInts *x, size_t begin,
                         size_t cols) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
-    Vec totals[STACKED];
+    Vec totals[PACKED_TOKENS];
     for (size_t t = 0; t < tokens; t++) totals[t] = vec_load(sums + t * ROWS);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s, first = at * tokens;
         const unsigned char *q = x->q + first * parts * chunks * 16;
-        Ints dots[STACKED];
+        Ints dots[PACKED_TOKENS];
         if (s % 4 == 0) {
             turn_four_spans(turned->scales, panel->scales + stack * 4, s);
             if (mins) turn_four_spans(turned->mins, panel->mins + stack * 4, s);
@@ -109,7 +113,7 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
             const unsigned char *chunk =
                 panel_chunk(bytes, panel, s * chunks + c % chunks) + stack * LANES * 16;
             Vec w[4];
-            if (bytes == 2) KEEP_ADDRESS(c); /* as in add_span_of_tile */
+            if (bytes == 2) KEEP_LOOP(c); /* as in add_span_of_tile */
             if (c == chunks)
                 for (size_t t = 0; t < tokens; t++) dots[t] = next_part(dots[t]);
             for (size_t i = 0; i < 4; i++) w[i] = vec_of_bits(ints_load(chunk + i * LANES * 4));
@@ -193,7 +197,7 @@ OPENED void add_span_of_tile(size_t vectors, size_t bytes, size_t parts, size_t 
         if (part)
             for (size_t i = 0; i < TILE_ROWS * vectors; i++) dots[i] = next_part(dots[i]);
         for (size_t c = 0; c < chunks; c++, q += 4 * vectors * LANES * 4) {
-            KEEP_ADDRESS(c);
+            KEEP_LOOP(c);
             add_units_of_tile(vectors, 2, 4, dots, w + c * ROWS * 16, q);
         }
     }

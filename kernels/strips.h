@@ -93,7 +93,7 @@ OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const un
                 sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, 1);
             } else {
                 for (size_t half = 0; half < 2; half++) {
-                    KEEP_ADDRESS(half); /* or both would be opened */
+                    KEEP_LOOP(half);
                     sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, half);
                 }
             }

@@ -101,7 +101,7 @@ OPENED size_t sum_rows(size_t rows, const WeightedSums *w, DType dtype, size_t t
     return i;
 }
 
-/* Fewer vectors, of [i, d); returns where the last few numbers begin. Compiled once for all types, as these are. */
+/* Fewer vectors, of [i, d); returns where the last few numbers begin. Compiled once for all types, as those are. */
 OPENED size_t sum_rest(size_t rows, const WeightedSums *w, DType dtype, size_t t, size_t i, size_t d) {
     if (LANES == 16)
         for (; i + 2 * LANES <= d; i += 2 * LANES) sum_vectors(w, dtype, t, i, rows, 2);
