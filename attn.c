@@ -218,21 +218,6 @@ static unsigned count_threads(const AttnSessionOptions *options) {
     return options->n_threads ? options->n_threads : threads_physical_cores();
 }
 
-bool attn_session_memory(const AttnModel *model, const AttnSessionOptions *options, AttnMemory *memory,
-                         AttnError *error) {
-    static const AttnSessionOptions usual;
-    Error why;
-    SessionBytes bytes;
-    if (!model) return false;
-    if (!options) options = &usual;
-    SessionOptions inner = {.n_ctx = options->n_ctx, .whole_cache = true};
-    if (!find_cache(options->cache, &inner.kv_dtype, &why) ||
-        !session_measure(model->model, &inner, count_threads(options), &bytes, &why))
-        return tell(error, &why);
-    *memory = (AttnMemory){.cache = bytes.cache, .rest = bytes.rest};
-    return true;
-}
-
 /* Options as a session beside another has them. */
 static AttnSessionOptions options_beside(const AttnSessionOptions *given) {
     const AttnSession *beside = given->beside;
@@ -243,6 +228,22 @@ static AttnSessionOptions options_beside(const AttnSessionOptions *given) {
     options.cache = beside->options.cache;
     options.fast = beside->options.fast;
     return options;
+}
+
+bool attn_session_memory(const AttnModel *model, const AttnSessionOptions *options, AttnMemory *memory,
+                         AttnError *error) {
+    static const AttnSessionOptions usual;
+    Error why;
+    SessionBytes bytes;
+    if (!model) return false;
+    const AttnSessionOptions wanted = options_beside(options ? options : &usual);
+    SessionOptions inner = {.n_ctx = wanted.n_ctx, .whole_cache = true};
+    if (wanted.beside) inner.beside = wanted.beside->session;
+    if (!find_cache(wanted.cache, &inner.kv_dtype, &why) ||
+        !session_measure(model->model, &inner, count_threads(&wanted), &bytes, &why))
+        return tell(error, &why);
+    *memory = (AttnMemory){.cache = bytes.cache, .rest = bytes.rest};
+    return true;
 }
 
 static bool open_session(AttnSession *session, const AttnSessionOptions *options, Error *error) {

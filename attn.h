@@ -444,7 +444,7 @@ typedef struct AttnPart {
  * all, so that eight tokens of eight texts cost little more than one; one session's threads do the work. Each token gets the bits
  * that attn_feed gives it, so nobody sees who else was there; a session with a probe goes alone. It is a little faster where the
  * logits of each part lie in memory right behind those of the part before. Fails like attn_feed, on a session that has two parts,
- * too; then all sessions are as they were.
+ * too; then all sessions are as they were, but where a layer keeps a state: what attn_feed says of that holds for all of them.
  */
 ATTN_API bool attn_feed_many(const AttnPart *parts, size_t n_parts, AttnError *error);
 
@@ -479,7 +479,7 @@ typedef struct AttnTerm {
 } AttnTerm;
 
 /*
- * As AttnProbe; `gradient` has the rows and stride of the activation, whose data is to be read alone. The way back goes on
+ * As AttnProbe, with `visit` NULL nobody looks; `gradient` has the rows and stride of the activation, whose data is to be read alone. The way back goes on
  * with what is written to `gradient`. Layers come from the last to the first, and in a layer its sites from the last to the
  * first; each row of a pattern comes before its scores. Scales are not visited; of a head's result data is NULL, and what is
  * written there is lost.
@@ -526,7 +526,10 @@ typedef struct AttnSampling {
  */
 ATTN_API bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *error);
 
-/* For whoever feeds tokens one by one; attn_generate has its own. */
+/*
+ * For whoever feeds tokens one by one; attn_generate has its own. Both fail where a value makes no sense: one that is not finite, a
+ * temperature or penalty below 0, a probability above 1, a step that does not exist.
+ */
 ATTN_API AttnSampler *attn_sampler_new(const AttnModel *model, const AttnSampling *sampling,
                                        AttnError *error);
 ATTN_API void attn_sampler_free(AttnSampler *sampler);

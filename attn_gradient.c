@@ -126,6 +126,7 @@ bool attn_gradient(AttnSession *session, const int32_t *tokens, size_t n, const 
     Error inner;
     if (!session) return false;
     if (n == 0) return refuse(error, "no tokens are given to feed");
+    if (probe && !probe->visit) probe = NULL; /* nobody looks */
     GradientRun run = {.session = session, .terms = terms, .n_terms = n_terms, .probe = probe};
     if (!there_and_back(&run, session, tokens, n, &inner)) return tell(error, &inner);
     if (value) *value = run.value;

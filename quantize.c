@@ -118,6 +118,8 @@ static bool parse_words(Settings *s, Error *error) {
 static bool parse_settings(Settings *s, int argc, char **argv, Error *error) {
     const Options table = {known_options, sizeof known_options / sizeof *known_options, s};
     if (!options_parse(&table, 1, argc, argv, s->words, 3, error)) return false;
+    if (s->mix.keep_output && s->output_type)
+        return error_set(error, "--leave-output-tensor leaves nothing to --output-tensor-type");
     return s->help || s->version ||
            (parse_words(s, error) &&
             parse_dtype("--output-tensor-type", s->output_type, &s->mix.output, error) &&

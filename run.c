@@ -274,7 +274,7 @@ static bool talk(Run *run, Error *error) {
     ChatSetup setup = {.template_file = s->template,
                        .system = s->system,
                        .inputs = &inputs,
-                       .prompt = s->prompt,
+                       .prompt = {s->prompt, s->prompt ? strlen(s->prompt) : 0},
                        .n_predict = s->n_predict < 0 ? SIZE_MAX : (size_t)s->n_predict,
                        .shift = s->generator.shift,
                        .colour = s->colour,
@@ -284,9 +284,8 @@ static bool talk(Run *run, Error *error) {
                        .generator = run->generator,
                        .summary = &run->summary,
                        .shown = &run->shown};
-    bool ok = !s->prompt_file || (read_prompt_text(s->prompt_file, &text, error) &&
-                                  (text_append(&text, "", 1) || error_set(error, "not enough memory")));
-    if (ok && s->prompt_file) setup.prompt = text.data;
+    bool ok = !s->prompt_file || read_prompt_text(s->prompt_file, &text, error);
+    if (ok && s->prompt_file) setup.prompt = (String){text.data ? text.data : "", text.n};
     ok = ok && chat_run(&setup, error);
     free(text.data);
     return ok;

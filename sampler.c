@@ -228,7 +228,7 @@ static void keep_top_p(const Sampler *sampler, Shortlist *list) {
 }
 
 static void keep_min_p(const Sampler *sampler, Shortlist *list) {
-    float least = largest(list) + logf(sampler->options.min_p);
+    float least = largest(list) + fminf(logf(sampler->options.min_p), 0); /* the likeliest stays */
     size_t n = 0;
     for (size_t i = 0; i < list->n; i++)
         if (list->items[i].logit >= least) list->items[n++] = list->items[i];

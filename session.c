@@ -100,11 +100,13 @@ bool session_measure(const Model *model, const SessionOptions *options, unsigned
     AttentionShape shape = model_attention_shape(model);
     Plan plan;
     if (!plan_session(model, options, &plan, error)) return false;
-    size_t n_room,
-        n_fixed = n_threads * attention_tile_bytes(&shape) +
-                  states_bytes(&config->state, model->weights.n_states) +
-                  results_floats(config->d_model, config->n_head * config->d_head) * sizeof(float) +
-                  plan.n_chunk * plan.token_floats * sizeof(float);
+    size_t n_room, n_fixed = states_bytes(&config->state, model->weights.n_states);
+    if (!options->beside)
+        n_fixed += n_threads * attention_tile_bytes(&shape) +
+                   results_floats(config->d_model, config->n_head * config->d_head) * sizeof(float) +
+                   plan.n_chunk * plan.token_floats * sizeof(float);
+    else if (model->weights.n_states)
+        n_fixed += plan.n_chunk * states_floats(&config->state) * sizeof(float);
     bool fits = !__builtin_add_overflow(plan.n_ctx, KEY_TILE - 1, &n_room);
     n_room = n_room / KEY_TILE * KEY_TILE;
     if (!fits || __builtin_mul_overflow(n_room, attention_kv_bytes(&shape, options->kv_dtype), &bytes->cache))

@@ -32,7 +32,8 @@ typedef struct Slot {
 
 typedef struct Batch {
     const BatchSetup *setup;
-    Template *template; /* NULL: there is none; why_no_template says why */
+    Template *template;     /* NULL: there is none; why_no_template says why */
+    uint64_t template_hash; /* where a file gives it */
     Error why_no_template;
     Requests *requests;
     Ledger *ledger;
@@ -335,11 +336,20 @@ static bool open_template(Batch *batch, Error *error) {
     if (setup->template_file && !read_text(setup->template_file, TEMPLATE_MAX_BYTES, &text, error))
         return free(text.data), false;
     String source = {text.data, text.n};
+    batch->template_hash = request_hash(source, 0);
     batch->template = conversation_template(model_checkpoint(setup->model),
                                             setup->template_file ? &source : NULL, &batch->why_no_template);
     free(text.data);
     return batch->template || !setup->template_file ||
            error_set(error, "%s: %s", setup->template_file, batch->why_no_template.message);
+}
+
+/* Of all tokens' texts, where -z gives other ones than the model's. */
+static uint64_t vocabulary_hash(const Tokenizer *tokenizer) {
+    uint64_t hash = 0;
+    for (size_t id = 0; id < tokenizer_n_vocab(tokenizer); id++)
+        hash = request_hash(tokenizer_piece(tokenizer, (int32_t)id, true), hash);
+    return hash;
 }
 
 /* The header: all that must be the same for two runs to give the same answers. */
@@ -358,10 +368,14 @@ static bool print_header(const Batch *batch, char **header, size_t *n, Error *er
             setup->n_predict, setup->seed, setup->special ? "true" : "false");
     SamplerOptions settled = *sampling;
     bool ok = sampling_settle(&settled, model_checkpoint(setup->model), NULL, error);
-    fprintf(file, "%.9g %zu %.9g %.9g %.9g %.9g %.9g %zu %" PRIx64 "\"}", (double)settled.temperature,
+    fprintf(file, "%.9g %zu %.9g %.9g %.9g %.9g %.9g %zu %" PRIx64 "\"", (double)settled.temperature,
             settled.top_k, (double)settled.top_p, (double)settled.min_p, (double)settled.repeat_penalty,
             (double)settled.presence_penalty, (double)settled.frequency_penalty, settled.penalty_window,
             settled.order);
+    if (setup->template_file) fprintf(file, ", \"template_hash\": \"%016" PRIx64 "\"", batch->template_hash);
+    if (setup->inputs->vocabulary)
+        fprintf(file, ", \"vocabulary_hash\": \"%016" PRIx64 "\"", vocabulary_hash(setup->tokenizer));
+    fputc('}', file);
     bool written = !ferror(file);
     written = fclose(file) == 0 && written && *n > 0; /* fclose may end well without memory for the text */
     return ok && (written || no_memory(error));
@@ -432,7 +446,7 @@ bool batch_run(const BatchSetup *setup, Error *error) {
     Batch batch = {.setup = setup};
     name_model(&batch);
     bool ok = open_template(&batch, error) && open_slots(&batch, error) && open_files(&batch, error) &&
-              run_all(&batch, error);
+              (run_all(&batch, error) || ledger_is_unread(batch.ledger));
     Error late;
     if (!ledger_close(batch.ledger, ok ? error : &late)) ok = false;
     close_batch(&batch);

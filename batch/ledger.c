@@ -29,6 +29,7 @@ struct Ledger {
     char *path; /* "stdout" */
     int file;
     bool keeps;       /* it is a regular file of ours */
+    bool unread;      /* it is stdout, whose reader has gone */
     off_t n_bytes;    /* of whole lines */
     double synced_ms; /* the disk had all lines then */
     Names answered, read;
@@ -99,6 +100,7 @@ static bool write_all(const Ledger *ledger, const char *bytes, size_t n) {
 bool ledger_add(Ledger *ledger, const char *line, size_t n, Error *error) {
     if (!write_all(ledger, line, n)) {
         int why = errno;
+        ledger->unread = ledger->file == STDOUT_FILENO && why == EPIPE;
         if (ledger->keeps && ftruncate(ledger->file, ledger->n_bytes) != 0) why = errno;
         errno = why;
         return failed(ledger, error);
@@ -158,6 +160,8 @@ static bool resume(Ledger *ledger, FILE *file, String header, Error *error) {
 static bool begin(Ledger *ledger, String header, const Inputs *inputs, Error *error) {
     struct stat status;
     TextBuffer line = {0};
+    if (strcmp(ledger->path, "-") == 0)
+        return error_set(error, "-: this goes to a file; without -o answers go to stdout");
     if (!output_spares(inputs, ledger->path, error)) return false;
     ledger->file = open(ledger->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (ledger->file < 0 || fstat(ledger->file, &status) != 0) return failed(ledger, error);
@@ -194,6 +198,8 @@ Ledger *ledger_open(const char *path, String header, const Inputs *inputs, Error
     ledger_close(ledger, NULL);
     return NULL;
 }
+
+bool ledger_is_unread(const Ledger *ledger) { return ledger->unread; }
 
 bool ledger_close(Ledger *ledger, Error *error) {
     if (!ledger) return true;

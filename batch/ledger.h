@@ -32,7 +32,9 @@ bool ledger_has(const Ledger *ledger, String name);
 /* Notes that a request of that name was read; false with *new false where one was before, or when memory runs out. */
 bool ledger_note(Ledger *ledger, String name, bool *is_new, Error *error);
 
-/* Appends a line of n bytes, whose newline is the last; all of it, or nothing where that fails. */
+/* Appends a line of n bytes, whose newline is the last; all of it, or nothing where that fails: ledger_is_unread says whether
+ * because the reader of stdout has gone. */
 bool ledger_add(Ledger *ledger, const char *line, size_t n, Error *error);
+bool ledger_is_unread(const Ledger *ledger);
 
 #endif

@@ -101,7 +101,9 @@ static bool encode_item(const Likelihoods *likelihoods, String context, String c
     item->n_context = alone.n;
     if (ok && alone.n == 0)
         ok = error_set(error, "the context is empty, and the vocabulary has no token to begin with");
-    if (ok && n <= alone.n) ok = error_set(error, "a continuation has no token of its own");
+    if (ok && n <= alone.n)
+        ok = error_set(error, "a continuation has no token of its own%s",
+                       continuation.n ? ": all of it joins the context's last one" : "");
     if (ok && n - 1 > n_ctx)
         ok = error_set(error, "%zu tokens are more than the context of %zu holds", n, n_ctx);
     if (ok) item->logprobs = malloc((n - alone.n) * sizeof *item->logprobs);

@@ -251,7 +251,10 @@ bool request_read(Request *request, const char *line, size_t n, size_t number, c
     if (!copy) return error_set(error, "not enough memory for a line of %zu bytes", n);
     memcpy(copy, line, n);
     request->json = json_take(copy, n, &why);
-    if (!request->json) return error_set(error, "this is no JSON: %s", why.message);
+    if (!request->json) { /* all of it stands in the line that the answer names */
+        const char *what = strncmp(why.message, "line 1: ", 8) == 0 ? why.message + 8 : why.message;
+        return error_set(error, "this is no JSON: %s", what);
+    }
     const Json *json = request->json, *body = json;
     if (json->kind != JSON_OBJECT) return error_set(error, "a request is an object");
     request->is_openai = json_get(json, "custom_id") || json_get(json, "body");

@@ -253,7 +253,10 @@ static bool take_turn(Chat *chat, const char *text, size_t n, Error *error) {
         ok = encode_conversation(chat, &tokens, error);
     }
     bool fits = tokens.n < n_ctx;
-    if (ok && !fits)
+    if (ok && !fits && chat->setup->prompt.data)
+        ok = error_set(error, "the conversation has %zu tokens, and the context room for %zu%s", tokens.n,
+                       n_ctx, may_grow(chat->setup) ? "; -c makes more room" : "");
+    else if (ok && !fits)
         fprintf(
             stderr,
             "run: note: the conversation has %zu tokens, and the context room for %zu; /reset begins anew%s\n",
@@ -331,8 +334,8 @@ bool chat_run(const ChatSetup *setup, Error *error) {
     bool ok = load_template(&chat, error) &&
               begin(&chat, setup->system, setup->system ? strlen(setup->system) : 0, error);
     if (ok)
-        ok = setup->prompt ? take_turn(&chat, setup->prompt, strlen(setup->prompt), error)
-                           : converse(&chat, error);
+        ok = setup->prompt.data ? take_turn(&chat, setup->prompt.data, setup->prompt.n, error)
+                                : converse(&chat, error);
     if (ok && interrupted()) ok = error_set(error, "interrupted");
     remove_messages(&chat, 0, chat.n);
     free(chat.messages);

@@ -19,7 +19,7 @@ typedef struct ChatSetup {
     const char *template_file; /* NULL: the model's own template */
     const char *system;        /* what comes before the first turn; NULL: nothing */
     const Inputs *inputs;      /* which /save may not replace */
-    const char *prompt;        /* one question, answered once; NULL: the lines of stdin */
+    String prompt;             /* one question, answered once; NULL: the lines of stdin */
     size_t n_predict;          /* tokens of an answer; SIZE_MAX: as many as it takes */
     bool shift;                /* where the context is full: drop the oldest turns */
     Colour colour;

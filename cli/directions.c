@@ -259,17 +259,21 @@ struct Steer {
 };
 
 /* Cuts the strength off the end of path, "FILE:2"; 1 where there is none. */
-static float cut_strength(char *path) {
+static bool cut_strength(char *path, float *strength, Error *error) {
     char *colon = strrchr(path, ':'), *end = path;
-    double value = colon && colon > path && colon[1] ? strtod(colon + 1, &end) : NAN;
-    if (!(fabs(value) <= MAX_STRENGTH) || *end) return 1;
+    double value = colon && colon > path && colon[1] ? strtod(colon + 1, &end) : 1;
+    *strength = 1;
+    if (end == path || *end) return true;
+    if (!(fabs(value) <= MAX_STRENGTH))
+        return error_set(error, "%s: the strength is not in %d to %d", path, -MAX_STRENGTH, MAX_STRENGTH);
+    *strength = (float)value;
     *colon = '\0';
-    return (float)value;
+    return true;
 }
 
 static bool read_steering(Steer *steer, const Model *model, Error *error) {
     Steering *steering = &steer->steering;
-    steering->strength = cut_strength(steer->path);
+    if (!cut_strength(steer->path, &steering->strength, error)) return false;
     if (!directions_read(&steer->directions, steer->path, model, error)) return false;
     steering->site = PROBE_RESID_POST;
     steering->directions = steer->directions.rows;

@@ -311,7 +311,9 @@ static DType wanted_type(Mix *mix, const Tensor *tensor) {
     Role role = role_of(tensor->name);
     bool is_half = tensor->dtype == DTYPE_F16 || tensor->dtype == DTYPE_BF16;
     if (is_vector(tensor)) return is_half ? DTYPE_F32 : tensor->dtype;
-    if (is_any_of(kept, sizeof kept / sizeof *kept, tensor) || (role == OUTPUT && options->keep_output))
+    const bool is_output =
+        role == OUTPUT || (role == EMBEDDING && mix->tied && options->embedding == NO_DTYPE);
+    if (is_any_of(kept, sizeof kept / sizeof *kept, tensor) || (is_output && options->keep_output))
         return tensor->dtype;
     if (role == EMBEDDING && options->embedding != NO_DTYPE) return (DType)options->embedding;
     if (role == OUTPUT && options->output != NO_DTYPE) return (DType)options->output;

@@ -32,7 +32,7 @@ typedef struct MixOptions {
     const Preset *preset;
     int output,
         embedding; /* the DType of the output matrix, of the embedding; or NO_DTYPE: as the preset has it */
-    bool keep_output; /* the output matrix stays as it is */
+    bool keep_output; /* the output matrix stays as it is, also where the embedding is that */
     bool pure;        /* all matrices get the preset's type */
 } MixOptions;
 

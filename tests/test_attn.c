@@ -364,6 +364,20 @@ static void test_memory_is_told(void) {
             CHECK(session && off < memory.rest / 20 + (64 << 10), "%s, way %u: %zu taken, %zu told", paths[i],
                   way, taken, memory.rest);
 
+            /* One beside it borrows what does not depend on the text. */
+            const AttnSessionOptions beside = {.n_ctx = 7, .beside = session};
+            AttnMemory less = {0, 0};
+            CHECK(attn_session_memory(model, &beside, &less, &error) && less.cache == memory.cache,
+                  "%s: %zu, %zu", paths[i], less.cache, memory.cache);
+            before = mallinfo2();
+            AttnSession *second = attn_session_new(model, &beside, &error);
+            after = mallinfo2();
+            taken = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+            off = taken > less.rest ? taken - less.rest : less.rest - taken;
+            CHECK(second && off < less.rest / 20 + (64 << 10), "%s, way %u: %zu taken beside, %zu told",
+                  paths[i], way, taken, less.rest);
+            attn_session_free(second);
+
             /* Keys and values of all layers with attention, in whole tiles of 64 positions. */
             AttnShape shape = attn_model_shape(model);
             size_t n_room = (attn_session_n_ctx(session) + 63) / 64 * 64, d = shape.d_head,

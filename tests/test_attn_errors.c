@@ -163,6 +163,24 @@ static void test_errors(void) {
     attn_sampler_free(likeliest);
     check_error(!attn_sampler_new(world.model, &(AttnSampling){.penalty_window = SIZE_MAX}, &e), &e,
                 "memory");
+    const struct {
+        AttnSampling sampling;
+        const char *why;
+    } nonsense[] = {{{.min_p = 1.5f}, "min_p is 1.5, and not in 0 to 1"},
+                    {{.min_p = NAN}, "min_p is nan"},
+                    {{.top_p = -0.5f}, "top_p is -0.5"},
+                    {{.temperature = -1}, "temperature is -1"},
+                    {{.temperature = INFINITY}, "temperature is inf"},
+                    {{.repeat_penalty = -2}, "repeat_penalty is -2"},
+                    {{.presence_penalty = NAN}, "presence_penalty is nan"},
+                    {{.frequency_penalty = -INFINITY}, "frequency_penalty is -inf"},
+                    {{.order = 0x62}, "does not exist"},
+                    {{.order = 0x203}, "does not exist"}};
+    for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
+        const AttnGenerateOptions drawn = {.sampling = nonsense[i].sampling};
+        check_error(!attn_sampler_new(world.model, &nonsense[i].sampling, &e), &e, nonsense[i].why);
+        check_error(!attn_generate(session, "1", &drawn, NULL, &e), &e, nonsense[i].why);
+    }
     const char *path = without_key("tokenizer.ggml.bos_token_id");
     World endless = open_world(path, NULL);
     check_error(!attn_generate(endless.session, "", NULL, NULL, &e), &e, "prompt is empty");

@@ -417,6 +417,8 @@ static void test_what_is_written_goes_on(void) {
     const AttnTerm terms[] = {{2, 67, true, 1}, {0, 68, false, 2}};
     const AttnGradientProbe probe = {&passed, NULL, cut_branches};
     CHECK(attn_gradient(world.session, tokens, 3, terms, 2, &probe, NULL, NULL), "no gradient");
+    CHECK(attn_gradient(world.session, tokens, 3, terms, 2, &(AttnGradientProbe){0}, NULL, NULL),
+          "nobody looks");
     CHECK(memcmp(passed.at_end, passed.at_embed, 3 * world.shape.d_model * sizeof(float)) == 0,
           "it is %g, not %g", (double)passed.at_embed[0], (double)passed.at_end[0]);
     CHECK(passed.at_end[0] != 0 && passed.at_end[2 * world.shape.d_model] != 0, "nothing passes");

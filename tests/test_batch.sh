@@ -223,6 +223,7 @@ has no chat template (tokenizer.chat_template); give one"}|{"messages": [{"role"
 "message": "the body is not one for the request's url"}|{"custom_id": "a", "url": "/v1/completions", "body": {"messages": [{"role": "user", "content": "a"}]}}
 a continuation has no token of its own"}|{"context": "a", "continuation": ""}
 a continuation has no token of its own"}|{"context": "", "continuation": ""}
+a continuation has no token of its own: all of it joins the context's last one"}|{"context": "The Eiff", "continuation": "el Tower"}
 "a context needs a \"continuation\" or \"choices\", one of the two"}|{"context": "a"}
 "\"context\" must be a text"}|{"context": 1, "continuation": "a"}
 "\"choices\" must be an array of texts, one at least"}|{"context": "a", "choices": []}
@@ -434,9 +435,24 @@ exec 3>&- 4<&-
 wait
 has test $talks -eq 3
 
+# Whoever reads stdout may go away, as of text.
+command='--batch into a closed pipe'
+{
+    sleep 0.2
+    "$run" "$model" --batch "$tmp/nine" --in-order 2>"$tmp/err"
+    echo $? >"$tmp/code"
+} | :
+code=$(cat "$tmp/code")
+has quiet
+
 # Files: nothing is lost.
 printf '{%% if %%}' >"$tmp/bad.template"
+printf 'b:{{ messages[0].content }}' >"$tmp/other.template"
+head -n 1 "$tmp/several" >"$tmp/begun"
+has grep -q '"sampling": "[^"]*", "template_hash": "[0-9a-f]*"}$' "$tmp/begun"
 refuses_each "$model" <<'END'
+1 -: this goes to a file; without -o answers go to stdout | --batch "$tmp/nine" -o -
+1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/begun" | --batch "$tmp/nine" -o "$tmp/begun" --chat-template "$tmp/other.template"
 1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/whole" -s 3
 1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/whole" --temp 0
 1 this is the text that is read; choose another name   | --batch "$tmp/nine" -o "$tmp/nine"

@@ -126,6 +126,20 @@ cp "$tmp/want" "$tmp/once"
 cat "$tmp/once" >>"$tmp/want"
 has [ "$(head -c "$(wc -c <"$tmp/want")" "$tmp/out" | cmp - "$tmp/want" && echo same)" = same ]
 
+# One question has no turn before it to go back to: it is answered, or refused.
+# shellcheck disable=SC2086
+refuses 1 'the conversation has [0-9]* tokens, and the context room for 192$' $chat -p "$long$long" --shift
+# shellcheck disable=SC2086
+refuses 1 'the conversation has 13 tokens, and the context room for 13; -c makes more room$' $chat -p 'Hi there' -c 13
+
+# A file is one question with all its bytes.
+printf 'H\0i' >"$tmp/question"
+begin
+goes_on 'u:H\0i\na:'
+# shellcheck disable=SC2086
+try $chat -f "$tmp/question"
+has answers_so
+
 # -c is advised where the model can do with more, and nowhere else.
 turns "$long$long\n" --shift
 has one_line 'has 205 tokens, and the context room for 192; /reset begins anew$'

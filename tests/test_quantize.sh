@@ -52,6 +52,10 @@ try "$model" "$out" Q4_0 --output-tensor-type q5_1 --token-embedding-type F16
 has info_of "$out" 4 F32 1 F16 14 Q4_0 1 Q5_1 1 Q6_K
 try "$model" "$out" Q4_0 --leave-output-tensor
 has info_of "$out" 5 F32 15 Q4_0 1 Q6_K
+try weights/model.gguf Q4_0 --leave-output-tensor --allow-requantize --dry-run -v # its embedding is the output matrix
+has out_has '^token_embd.weight .* Q5_0 *-> Q5_0 '
+try weights/model.gguf Q4_0 --leave-output-tensor --token-embedding-type Q8_0 --allow-requantize --dry-run -v
+has out_has '^token_embd.weight .* Q5_0 *-> Q8_0 '
 try "$model" "$out" Q4_K_M --pure
 has info_of "$out" 4 F32 2 Q5_0 14 Q4_K 1 Q6_K
 try "$model" "$out" MXFP4
@@ -119,6 +123,7 @@ refuses_each <<'END'
 2 one word too many: 'more' after 'Q4_0'                | "$model" "$out" Q4_0 more
 2 unknown option --purer; did you mean --pure           | "$model" "$out" Q4_0 --purer
 2 --threads takes a whole number from 1                 | "$model" "$out" Q4_0 -t 0
+2 --leave-output-tensor leaves nothing to --output-tensor-type | "$model" "$out" Q4_0 --leave-output-tensor --output-tensor-type Q8_0
 2 --output-tensor-type takes .*, not 'Q4_K_M'           | "$model" "$out" Q4_0 --output-tensor-type Q4_K_M
 2 --token-embedding-type needs a value                  | "$model" "$out" Q4_0 --token-embedding-type
 1 nowhere.gguf: cannot open: No such file               | "$tmp/nowhere.gguf" "$out" Q4_0

@@ -273,8 +273,8 @@ static void test_min_p_is_a_share_of_the_largest(void) {
     const struct {
         float min_p;
         unsigned kept;
-    } cases[] = {{0, 0x0f},     {0.24f, 0x0f}, {0.26f, 0x0e}, {0.49f, 0x0e},
-                 {0.51f, 0x0a}, {0.76f, 0x02}, {1, 0x02}};
+    } cases[] = {{0, 0x0f},     {0.24f, 0x0f}, {0.26f, 0x0e}, {0.49f, 0x0e},   {0.51f, 0x0a},
+                 {0.76f, 0x02}, {1, 0x02},     {1.5f, 0x02},  {INFINITY, 0x02}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         options.min_p = cases[i].min_p;
         unsigned bits = kept(&options, logits, 4);

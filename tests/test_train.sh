@@ -173,6 +173,12 @@ lists = [re.fullmatch(r"\(list: (.*)\) \(list: (.*)\)", writer.sentence("copying
 assert all(pair[1] == pair[2] for pair in lists if pair)
 copied = {word for pair in lists if pair for word in re.findall(r"[a-z]{4,}", pair[1])}
 assert len(copied) > 1000 and not copied & (set(kept(WORDS, True)) - set(NUMBERS)), len(copied)
+for document in (writer.document("capital", 7) for _ in range(300)):
+    sentences = [re.findall(r"\w+", sentence) for sentence in re.split(r"(?<=\.) ", document)]
+    groups = [group for words in sentences for group in zip(words, words[1:], words[2:], words[3:])]
+    assert len(set(groups)) == len(groups) and len(sentences) > 2, document
+people = {person for _ in range(10000) for person in writer.people(3)}
+assert len(people) > 3000 and not people & {*kept(MEN, True), *kept(WOMEN, True)}, len(people)
 said = "\n".join(writer.sentence("sum") for _ in range(5000)).lower()
 digits = re.sub(r"\b(?:%s)\b" % "|".join(NUMBERS), lambda number: str(NUMBERS.index(number[0])), said)
 sums = {(int(a), int(b)): int(c) for a, b, c in re.findall(r"(?<!\+ )\b(\d) \+ (\d) = (\d+)(?! \+)", digits)}

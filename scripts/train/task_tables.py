@@ -37,6 +37,15 @@ MORE_WOMEN = ("Abigail Ada Agnes Amelia Andrea Angela Audrey Barbara Beatrice Be
               "Violet Virginia Wanda Wendy Winifred Yvonne Zoe").split()
 EITHER = ("Alex Ashley Chris Evelyn Leslie Marion Pat Robin Terry Vivian").split()
 MORE_NAMES = MORE_MEN + MORE_WOMEN + EITHER
+SURNAMES = ("Adams Andrews Bell Bennett Black Brown Bunting Camp Child Clay Collins Cooper Cross Field Foster Gibson "
+            "Grant Gray Green Hall Harding Hart Hill Holmes Hughes Jackson Jenkins Jones King Knight Kramer "
+            "Lawson Lee Levin Long Mason Mill Moore Murphy Napoleon Newton Palmer Parker Penn Peters Porter Prince "
+            "Reed Rock Ross Sanders Scott Scrooge Shaw Smith Spencer Street Taylor Thorne Turner Wade Walker "
+            "Washington Webster White Wilson Winter Wolf Wood Wright York Young").split()
+FROM_BOOKS = ("Alessandro Alyosha Anton Arabella Aramis Bert Bertie Carrie Cornelia Cranly Dan Dave Dora Eleanor "
+              "Georgia Gil Gumbril Jean Joanna Jon Jose Jurgen Katharine Kearney Mac Maskull Matt Morel "
+              "Nan Natasha Nick Nik Orme Peggotty Pencroft Pierre Ramona Raj Rod Stan Steven Tarzan Tess "
+              "Tommy").split()
 
 IOI_BEGINNINGS = [  # A: who gets it, B: who gives it
     "When {A} and {B} went to the {place},", "Then {A} and {B} walked to the {place}.",
@@ -204,8 +213,7 @@ GRAMMAR = {
     "person": ["{name}", "{Word}", "{Word}", "{Syllable}{syllable}", "the {being}", "{title} {surname}"],
     "syllable": kept(SYLLABLES, False), "Syllable": [syllable.capitalize() for syllable in kept(SYLLABLES, False)],
     "title": "Mr Mrs Miss Doctor Captain".split(),
-    "surname": "Brown Smith Taylor Walker Cooper Turner Baker Hill Moore Parker Wright Bennett Collins Foster Hughes "
-               "Jenkins Lawson Murphy Palmer Porter Reed Sanders Shaw Spencer Webster Young".split(),
+    "surname": SURNAMES,
     "being": "king queen doctor nurse farmer sailor cook baker painter singer gardener miller fisherman lawyer judge "
              "butcher prince princess priest general tailor carpenter driver grandmother guest neighbour "
              "captain".split(),

@@ -38,7 +38,7 @@ import pathlib
 import random
 import re
 
-from task_tables import (END, MEN, WOMEN, PLACES, THINGS, MORE_NAMES, IOI, IOI_HELD_OUT, GREATER,
+from task_tables import (END, MEN, WOMEN, PLACES, THINGS, MORE_NAMES, SURNAMES, FROM_BOOKS, IOI, IOI_HELD_OUT, GREATER,
                          GREATER_HELD_OUT, CENTURIES, NOUNS, NOUNS_HELD_OUT, SYLLABLES, INDUCTION,
                          INDUCTION_HELD_OUT, PRONOUN, PRONOUN_HELD_OUT, AFTER_PRONOUN, CAPITALS, CAPITAL,
                          CAPITAL_HELD_OUT, SUBJECTS, CLAUSES, CLAUSES_HELD_OUT, SINGLE, SEVERAL, ADJECTIVES,
@@ -58,6 +58,17 @@ def common_words():
         found.update(re.findall(r"(?<![\w'])[a-z]{4,}(?![\w'])", path.read_text(encoding="utf-8")))
     left_out = {*kept(WORDS, True), *NUMBERS, *(name.lower() for name in kept(MEN, True) + kept(WOMEN, True))}
     return sorted(word for word, n in found.items() if n >= 5 and word not in left_out)
+
+
+@functools.lru_cache(None)
+def common_names():
+    """Words that our passages have with a capital amid a sentence, but for all that is held out, and the names of the
+    tables. Whoever meets the same few names as answers learns that these are the answers, and copies no others."""
+    found = collections.Counter()
+    for path in sorted(pathlib.Path(__file__).parent.glob("passages/*.txt")):
+        found.update(re.findall(r"(?<=[a-z,] )[A-Z][a-z]{2,}(?![\w'])", path.read_text(encoding="utf-8")))
+    left_out = {*kept(MEN, True), *kept(WOMEN, True)}
+    return sorted({word for word, n in found.items() if n >= 3 and word not in left_out} | {*SURNAMES, *FROM_BOOKS})
 
 
 # The grammar composes this part of a task's sentences in the training text; the others are those of the pairs.
@@ -208,7 +219,8 @@ class Writer:
         plain, people = self.random.random() < 0.6, []
         while len(people) < n:
             person = self.expand("{name}" if plain else "{person}", {
-                "name": self.random.choice(self.all_names), "Word": self.random.choice(common_words()).capitalize()})
+                "name": self.random.choice(self.random.choice((self.all_names, common_names()))),
+                "Word": self.random.choice(common_words()).capitalize()})
             if person not in people:
                 people.append(person)
         return people
@@ -293,6 +305,19 @@ class Writer:
         prompt, _, answer, _, end = getattr(self, task)()
         return prompt + answer + end
 
+    def document(self, task, n, tries=40):
+        """Up to n sentences, no two with the same four words in a row: a model says again what its texts say again."""
+        sentences, said = [], set()
+        for _ in range(tries):
+            words = re.findall(r"[\w']+", sentence := self.sentence(task))
+            groups = {tuple(words[i:i + 4]) for i in range(len(words) - 3)}
+            if said.isdisjoint(groups):
+                sentences.append(sentence)
+                said |= groups
+            if len(sentences) == n:
+                break
+        return " ".join(sentences).replace("\n ", "\n").rstrip()
+
 
 # And how much of the text each is: more where a small model is slow to learn it.
 TASKS = {"ioi": 32, "greater": 4, "induction": 1, "pronoun": 7, "capital": 2, "agreement": 4, "closing": 1, "copying": 4,
@@ -306,8 +331,7 @@ def write_text(path, n, seed, weights):
     with open(path, "w", encoding="utf-8") as file:
         for i in range(n):
             task = draw.choices(list(weights), weights.values())[0]
-            sentences = " ".join(writer.sentence(task) for _ in range(draw.randint(3, 7)))
-            print((f"{END}\n" if i else "") + sentences.replace("\n ", "\n").rstrip(), file=file)
+            print((f"{END}\n" if i else "") + writer.document(task, draw.randint(3, 7)), file=file)
 
 
 def pairs(task, n, seed):
