@@ -71,7 +71,7 @@ const View view_attribute = {
         "                  head, every MLP and the biases; gradient: by how much a metric would move if a part's\n"
         "                  numbers became those of the other text, to first order (attribution patching); ig: by\n"
         "                  the mean of the gradients on the way between the texts' embeddings\n"
-        "  --score L3H4:12>5   instead: why query 11 of L3H4 looks at key 4, as a sum over what wrote into both\n"
+        "  --score L3H4:12>5   instead: why query 12 of L3H4 looks at key 5, as a sum over what wrote into both\n"
         "  --answer T, --wrong T   what follows the text (the likeliest), and what should not: a token's text, or\n"
         "                  #123; the logit of the one less that of the other (less the mean over the vocabulary)\n"
         "  --pairs FILE    many: {\"clean\", \"corrupted\", \"answer\", \"wrong\"} a line; means, of direct over clean texts\n"
