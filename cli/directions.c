@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "cli/input.h"
 #include "cli/npy.h"
+#include "cli/options.h"
 #include "open.h"
 
 #include <errno.h>
@@ -260,10 +261,11 @@ struct Steer {
 
 /* Cuts the strength off the end of path, "FILE:2"; 1 where there is none. */
 static bool cut_strength(char *path, float *strength, Error *error) {
-    char *colon = strrchr(path, ':'), *end = path;
-    double value = colon && colon > path && colon[1] ? strtod(colon + 1, &end) : 1;
+    char *colon = strrchr(path, ':');
+    double value;
+    const char *end = colon && colon > path ? parse_real(colon + 1, &value) : NULL;
     *strength = 1;
-    if (end == path || *end) return true;
+    if (!end || *end) return true;
     if (!(fabs(value) <= MAX_STRENGTH))
         return error_set(error, "%s: the strength is not in %d to %d", path, -MAX_STRENGTH, MAX_STRENGTH);
     *strength = (float)value;

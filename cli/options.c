@@ -40,11 +40,22 @@ const char *nearest_name(const char *word, const char *const *names, size_t n) {
     return nearest;
 }
 
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+const char *parse_real(const char *text, double *value) {
+    const char *digits = text + (*text == '-');
+    char *end;
+    if (!is_digit(digits[*digits == '.'])) return NULL;
+    *value = strtod(text, &end);
+    return end;
+}
+
 static bool set_int(const Option *option, const char *text, int64_t *to, Error *error) {
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || (double)value < option->min || (double)value > option->max)
+    if (!is_digit(text[*text == '-']) || *end || errno || (double)value < option->min ||
+        (double)value > option->max)
         return error_set(error, "%s takes a whole number from %.0f to %.0f, not '%s'", option->name,
                          option->min, option->max, text);
     *to = value;
@@ -59,9 +70,9 @@ static bool set_size(const Option *option, const char *text, size_t *to, Error *
 }
 
 static bool set_real(const Option *option, const char *text, float *to, Error *error) {
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= option->min && value <= option->max))
+    double value;
+    const char *end = parse_real(text, &value);
+    if (!end || *end || !(value >= option->min && value <= option->max))
         return error_set(error, "%s takes a number from %g to %g, not '%s'", option->name, option->min,
                          option->max, text);
     *to = (float)value;
@@ -106,7 +117,7 @@ static bool set(const Option *option, void *values, const char *text, Error *err
 
 /* The number behind a letter, as the 3 of "L3"; false, and nothing read, where there is none. */
 static bool read_numbered(const char **at, char letter, unsigned long long *number) {
-    if (**at != letter || (*at)[1] < '0' || (*at)[1] > '9') return false;
+    if (**at != letter || !is_digit((*at)[1])) return false;
     char *end;
     unsigned long long value = strtoull(*at + 1, &end, 10);
     *number = value < SIZE_MAX ? value : SIZE_MAX - 1; /* SIZE_MAX is none that is given */
@@ -127,9 +138,9 @@ bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Erro
         char *end;
         errno = 0;
         unsigned long long first = strtoull(at, &end, 10), last = first;
-        bool ok = *at >= '0' && *at <= '9';
+        bool ok = is_digit(*at);
         if (ok && *end == '-') {
-            ok = end[1] >= '0' && end[1] <= '9';
+            ok = is_digit(end[1]);
             last = strtoull(end + 1, &end, 10);
         }
         if (!ok || errno || first > last || (*end && *end != ','))

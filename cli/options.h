@@ -100,6 +100,12 @@ bool options_unescape(const Options *options, char **memory, Error *error);
 bool parse_choice(const char *option, const char *value, const char *const *names, size_t n, size_t *choice,
                   Error *error);
 
+/*
+ * The number that a text begins with, and where it ends; NULL where it begins with none. strtod would pass over spaces, and
+ * take a plus, "inf" and "nan".
+ */
+const char *parse_real(const char *text, double *value);
+
 /* The type of KV cache that --kv names: f32, f16 or q8_0. Of no value (NULL) *dtype stays as it is. */
 bool parse_kv(const char *value, DType *dtype, Error *error);
 

@@ -168,7 +168,7 @@ refuses_each <<'END'
 2 --preset                              | shape "$gpt2" --preset gpt2
 END
 for bad in '--top x' '--top -1' '--temp nan' '--temp -1' '--top-p 2' '--min-p -1' '--top-k 1.5' \
-    '-c 0' '-s -1' '-t 0'; do
+    '-c 0' '-s -1' '-t 0' '--top +5' '--temp +1' '--temp -inf' '--temp .'; do
     refuses 2 "takes a .*number from .*'${bad#* }'" next "$gpt2" -p Hi $bad
 done
 
@@ -176,6 +176,9 @@ done
 head -c 20000 "$gpt2" >"$tmp/cut.gguf"
 echo 'This is a text and no model at all.' >"$tmp/text.gguf"
 head -c 500 /dev/zero | tr '\0' a >"$tmp/long"
+refuses 2 "takes a whole number .*' 5'" next "$gpt2" -p Hi --top ' 5'
+refuses 2 "takes a number .*' 1'" next "$gpt2" -p Hi --temp ' 1'
+
 for arguments in next score attend heads lens 'explain --layer 0 --head 0' 'ablate --heads L0H0' \
     neurons 'neurons --neuron L0N0' "dump -o $tmp/x.npz" "view -o $tmp/x.html"; do
     view=${arguments%% *} rest=
@@ -211,13 +214,20 @@ refuses_each <<'END'
 1 'xyz' is 3 tokens                                   | lens "$gpt2" -p Hello --token xyz
 1 #257.*#256                                          | lens "$gpt2" -p Hello --token '#257'
 1 #9x                                                 | lens "$gpt2" -p Hello --token '#9x'
-1                                                     | lens "$gpt2" -p Hello --token '' | heads "$gpt2" --repeat 5 -p Hi
-1 --layer and --head                                  | explain "$gpt2" -p Hello --layer 0
-1 --by takes                                          | attend "$gpt2" -p Hello --by weights
-1 --reduce takes                                      | attend "$gpt2" -p Hello --reduce sum
-1 --reduce takes all                                  | attend "$gpt2" -p Hello --reduce mean --head 1
-1 -n shows one row                                    | attend "$gpt2" -p Hello -n 3
-1 -n goes without                                     | attend "$gpt2" -p Hello -n 1 --layer 0 --head 0 --query 1
+1 --token is empty                                    | lens "$gpt2" -p Hello --token ''
+1 there is no token # 12: ids go from #0 to #256      | lens "$gpt2" -p Hello --token '# 12'
+1 there is no token #+1: ids                          | lens "$gpt2" -p Hello --token '#+1'
+1 there is no token #x: ids                           | lens "$gpt2" -p Hello --token '#x'
+1 there is no token #-1: ids                          | lens "$gpt2" -p Hello --token '#-1'
+1 --ids takes numbers .*not ' 5'                      | lens "$gpt2" --ids ' 5'
+2 leave out -p                                        | heads "$gpt2" --repeat 5 -p Hi
+2 leave out --ids                                     | heads "$gpt2" --batch 5 --ids 1,2
+2 --layer and --head                                  | explain "$gpt2" -p Hello --layer 0
+2 --by takes                                          | attend "$gpt2" -p Hello --by weights
+2 --reduce takes                                      | attend "$gpt2" -p Hello --reduce sum
+2 --reduce takes all                                  | attend "$gpt2" -p Hello --reduce mean --head 1
+2 -n shows one row                                    | attend "$gpt2" -p Hello -n 3
+2 -n goes without                                     | attend "$gpt2" -p Hello -n 1 --layer 0 --head 0 --query 1
 1 -n 188.*187                                         | attend "$gpt2" -p Hello -n 188 --layer 0 --head 0
 1 query 11.*11 | attend weights/model.gguf --no-bos -p 'The red fox met the bear. The red fox saw foxes.' --words --query 11
 1 --repeat 96.*95                                     | heads "$gpt2" --repeat 96
@@ -395,7 +405,7 @@ refuses_each attribute <<'END'
 END
 
 # Heads and MLPs to switch off.
-for list in '' 0 L L0H L0H0, H0 L0H0L1H1 l0h0; do
+for list in '' 0 L L0H L0H0, H0 L0H0L1H1 l0h0 L0H0=+0.5 'L0H0= 0.5'; do
     refuses 1 "'$list'" ablate "$gpt2" -p Hello --heads "$list"
 done
 for list in '' 1-0 x 0- 0,,1; do
@@ -553,7 +563,7 @@ LC_ALL=C sed 's/gpt2/gpt3/' "$tmp/v.gguf" >"$tmp/hinted.gguf"
 try steer "$gpt2" -p Hello --direction "$tmp/hinted.gguf"
 has grep -q "^study: note: .*hinted.gguf: it says that it is for 'gpt3', and the model is 'gpt2'$" "$tmp/err"
 for neuron in L0 N3 L0N L0H1 L0N1x 0N1; do refuses 1 "'$neuron' is no neuron" steer "$gpt2" -p Hello --neuron $neuron; done
-for list in '' x 1, ,1 1e7 nan 1,,2; do
+for list in '' x 1, ,1 1e7 nan 1,,2 '1, 2' +1; do
     refuses 1 "'$list'" steer "$gpt2" -p Hello --token a --sweep --strengths "$list"
 done
 : >"$tmp/nothing"

@@ -199,7 +199,7 @@ bool study_token(const Study *study, const char *text, int32_t *id, Error *error
         char *end;
         errno = 0;
         unsigned long long number = strtoull(text + 1, &end, 10);
-        if (*end || errno || number >= n_vocab)
+        if (text[1] < '0' || text[1] > '9' || *end || errno || number >= n_vocab)
             return error_set(error, "there is no token %s: ids go from #0 to #%zu", text, n_vocab - 1);
         *id = (int32_t)number;
         return true;
@@ -227,14 +227,12 @@ bool study_token(const Study *study, const char *text, int32_t *id, Error *error
 
 /* Moves *at behind "=0.5", if that is there; 0 where it is not. */
 static bool parse_factor(const char **at, float *factor) {
-    char *end;
+    double value = 0;
     *factor = 0;
     if (**at != '=') return true;
-    double value = strtod(*at + 1, &end);
-    bool ok = end > *at + 1 && value >= 0 && value <= (double)MAX_FACTOR;
+    *at = parse_real(*at + 1, &value);
     *factor = (float)value;
-    *at = end;
-    return ok;
+    return *at && value >= 0 && value <= (double)MAX_FACTOR;
 }
 
 bool choose_parts(Ablation *ablation, const char *option, const char *list, Error *error) {

@@ -27,9 +27,9 @@ static bool parse_positions(Study *study, SteerView *view, Error *error) {
 static bool parse_strengths(SteerView *view, Error *error) {
     const char *at = view->strength_list ? view->strength_list : "1,2,4,8";
     for (;; at++) {
-        char *end;
-        double value = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(fabs(value) <= MAX_STRENGTH))
+        double value;
+        const char *end = parse_real(at, &value);
+        if (!end || (*end && *end != ',') || !(fabs(value) <= MAX_STRENGTH))
             return error_set(
                 error, "--strengths takes numbers with commas between them, such as -4,-2,2,4; not '%s'",
                 view->strength_list);
