@@ -88,6 +88,10 @@ try score "$gpt2" -p Hi --json
 has out_has '"bos": false'
 try score "$gpt2" -p Hi --bos --json
 has out_has '"n_tokens": 3, "bos": true'
+try tokens "$gpt2" --ids 46,41 --bos --json # only where it is asked for
+has out_has '"n_tokens": 3, "bos": true, .*"tokens": \[{"id": 256, [^}]*}, {"id": 46, [^}]*}, {"id": 41, '
+try tokens "$llama" --ids 46,41 --json
+has out_has '"n_tokens": 2, "bos": false'
 try score "$llama" -p Hi --no-bos --json
 has out_has '"bos": false'
 try score "$gpt2" -p 'Hi<|endoftext|>' --special --json

@@ -49,7 +49,7 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
                      "the text is empty: give some with -p, or --bos to begin with what begins a text");
 }
 
-/* The tokens of --ids join those of the text. Alone they are taken as they stand: no BOS is put in front. */
+/* The tokens of --ids join those of the text. */
 static bool read_ids(Study *study, Error *error) {
     Subject *subject = &study->subject;
     size_t n_vocab = model_config(study->model)->n_vocab;
@@ -66,10 +66,11 @@ static bool read_ids(Study *study, Error *error) {
     return true;
 }
 
+/* Ids alone are taken as they stand: no BOS is put in front unless --bos asks for it. */
 bool study_tokenize(Study *study, const char *text, size_t n, Error *error) {
     const bool has_ids = study->options->ids;
     Subject *subject = &study->subject;
-    if (!text && has_ids) return read_ids(study, error);
+    if (!text && has_ids && !study->options->bos) return read_ids(study, error);
     return study_encode(study, text ? text : "", n, &subject->tokens, &subject->bos, error) &&
            (!has_ids || read_ids(study, error));
 }
