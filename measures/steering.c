@@ -44,11 +44,19 @@ bool site_means_begin(SiteMeans *means, const Subject *subject, Arena *arena, Er
     return arena_ok(arena, error, "means over texts");
 }
 
+static bool counts(const SiteMeans *means, size_t position) {
+    if (means->last) return position + 1 == means->text->tokens.n;
+    return !means->positions || means->positions[position];
+}
+
 void site_means_expect(SiteMeans *means, const Subject *text) {
-    size_t skipped = text->bos && text->tokens.n > 1;
+    size_t n = 0;
     means->text = text;
     means->n_texts++;
-    means->share = means->last ? 1 : 1 / (double)(text->tokens.n - skipped);
+    for (size_t i = 1; i < text->tokens.n; i++) n += counts(means, i);
+    means->first = text->bos && n > 0;
+    n += means->first == 0 && counts(means, 0);
+    means->share = 1 / (double)n;
 }
 
 bool site_means_want(void *user, ProbeSite site, size_t layer, size_t head) {
@@ -59,11 +67,10 @@ bool site_means_want(void *user, ProbeSite site, size_t layer, size_t head) {
 
 void site_means_see(void *user, const Activation *seen) {
     const SiteMeans *means = user;
-    size_t n = means->text->tokens.n, first = means->last ? n - 1 : means->text->bos && n > 1;
     double *sum = means->sums + seen->layer * means->d_model;
     for (size_t t = 0; t < seen->n_rows; t++) {
         const float *x = seen->data + t * seen->stride;
-        if (seen->position + t < first) continue;
+        if (seen->position + t < means->first || !counts(means, seen->position + t)) continue;
         for (size_t i = 0; i < means->d_model; i++) sum[i] += means->share * (double)x[i];
         means->norms[seen->layer] += means->share * vector_norm(x, means->d_model);
     }

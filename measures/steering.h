@@ -36,17 +36,22 @@ bool steering_has_site(const Model *model, ProbeSite site);
 /* Makes the probe, which borrows the steering. Returns it. */
 const Probe *steering_probe(Steering *steering);
 
-/* Means of a site over texts. The caller fills the first three. */
+/*
+ * Means of a site over texts. The caller fills the first four. A BOS, unless it alone is asked for, is left out: many models
+ * park attention on it, and let its vector grow so long that it would be most of any mean.
+ */
 typedef struct SiteMeans {
     ProbeSite site;
-    const bool *layers; /* [n_layer] those that are wanted */
-    bool last;          /* of the last position of a text alone, not of all but its BOS */
+    const bool *layers;    /* [n_layer] those that are wanted */
+    bool last;             /* of the last position of a text alone */
+    const bool *positions; /* [tokens of a text, then the only one] of these; NULL: of all */
 
     size_t d_model, n_texts;
     double *sums;  /* [n_layer][d_model] of the texts' means */
     double *norms; /* [n_layer] likewise of the vectors' lengths */
 
     const Subject *text; /* under way */
+    size_t first;        /* its first position that may count */
     double share;        /* of a position in its text's mean */
 } SiteMeans;
 

@@ -131,7 +131,8 @@ static bool write_on(Study *study, SteerView *view, int run, Error *error) {
 static bool compare_runs(Study *study, SteerView *view, Error *error) {
     size_t n = study->subject.tokens.n;
     Probe look = {&view->stream, site_means_want, site_means_see};
-    view->stream = (SiteMeans){.site = view->steering.site, .layers = view->chosen};
+    view->stream = (SiteMeans){
+        .site = view->steering.site, .layers = view->chosen, .positions = view->steering.positions};
     if (!site_means_begin(&view->stream, &study->subject, &study->arena, error)) return false;
     site_means_expect(&view->stream, &study->subject);
     return steered_runs(&view->runs, &study->subject, &study->arena, n + view->n_predict, &look,

@@ -15,7 +15,7 @@ typedef enum Source { FROM_TEXTS, FROM_NEURON, FROM_TOKEN, FROM_FILE, N_SOURCES 
 typedef struct SteeredLayer {
     size_t layer;
     double length;               /* of its direction */
-    double stream;               /* mean length of what it is added to, over the text */
+    double stream;               /* mean length of what it is added to (SiteMeans) */
     double cells[MAX_STRENGTHS]; /* of a sweep: nll in nats, or the answer's probability */
 } SteeredLayer;
 

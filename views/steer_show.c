@@ -126,7 +126,8 @@ static void print_texts(const Report *report, const SteerView *view) {
 
 static void print_runs(Report *report, const SteerView *view) {
     static const char *const titles[] = {"baseline", "steered", "change"};
-    print_styled(report, STYLE_DIM, "direction: the length of d; stream: mean length of x on this text\n\n");
+    print_styled(report, STYLE_DIM, "direction: the length of d; stream: mean length of x there%s\n\n",
+                 view->stream.first ? ", the BOS left out" : "");
     table_show(report, &layers_table, 0, view->layers, view->n_layers, sizeof *view->layers);
     putchar('\n');
     difference_print(report, &view->runs.difference, titles, false);

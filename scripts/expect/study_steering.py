@@ -56,15 +56,18 @@ def default_layers(options, n_layer):
     return [int(options.neuron[1:].split("N")[0]) if options.neuron else n_layer // 2]
 
 
-def steered(options, ids, n_prompt, site, found, strength):
-    """The run with these directions; positions are those of the prompt, and what follows counts where all do."""
+def is_steered(options, i, n_prompt):
+    """Whether a position is: of those of the prompt, and what follows counts where all do."""
     at = options.positions or "all"
+    return at == "all" or (i == n_prompt - 1 if at == "last" else i in chosen(at, n_prompt))
+
+
+def steered(options, ids, n_prompt, site, found, strength):
+    """The run with these directions."""
     def edit(now, layer, x):
         if now != site or layer not in found:
             return x
-        u, here = found[layer], torch.zeros(len(x), dtype=torch.bool)
-        for i in range(len(x)):
-            here[i] = at == "all" or (i == n_prompt - 1 if at == "last" else i in chosen(at, n_prompt))
+        u, here = found[layer], torch.tensor([is_steered(options, i, n_prompt) for i in range(len(x))])
         move = -(x @ u)[:, None] * u / (u @ u) if options.project else u
         return x + here[:, None] * strength * move
     return Run(options.model, ids, edit)
@@ -96,6 +99,8 @@ def view_steer(options):
                 "cells": [{"layer": l, "strength": s, **metric(steered(options, ids, len(ids), site, {l: found[l]}, s))}
                           for l in layers for s in map(float, options.strengths.split(","))]}
     after, bos = steered(options, ids, len(ids), site, found, options.strength), encode(options, run.vocabulary, "")[1]
+    meant = [i for i in range(len(ids)) if is_steered(options, i, len(ids))]
+    meant = [i for i in meant if i >= bos] or meant  # a BOS, unless it alone is steered
     p, q = run.logp[-1].exp(), after.logp[-1].exp()
     order = top(q, options.top) + [i for i in top(p, options.top) if i not in top(q, options.top)]
     def pair(id):
@@ -103,7 +108,7 @@ def view_steer(options):
     def text(found):
         return {"text": written(options, ids, site, found, options.strength)} if options.n else {}
     return {**result, "strength": options.strength,
-            "layers": [{"layer": l, "direction": found[l].norm(), "stream": run.site(site, l)[bos:].norm(dim=-1).mean()}
+            "layers": [{"layer": l, "direction": found[l].norm(), "stream": run.site(site, l)[meant].norm(dim=-1).mean()}
                        for l in layers],
             "baseline": {"n": len(ids) - 1, "nll_nats": run.nll().mean(), **text({})},
             "steered": {"nll_nats": after.nll().mean(), **change(run, after), **text(found)},
