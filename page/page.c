@@ -223,8 +223,6 @@ static bool check_svg(Page *page, Error *error) {
     const char *at = page->svg;
     unsigned long long layer, head;
     bool one;
-    if (page->ablate || page->layer_list || page->query != NOT_GIVEN || page->top != NOT_GIVEN)
-        return error_set(error, "--svg draws one pattern: leave out --ablate, --layers, --query and --top");
     if (!parse_head(&at, &layer, &head, &one) || !one || *at)
         return error_set(error, "--svg takes a head such as L3H7, not '%s'", page->svg);
     if (layer >= config->n_layer || head >= config->n_head)
@@ -245,8 +243,10 @@ static bool leave_out_states(Page *page, Error *error) {
     return true;
 }
 
+static bool is_ranged(const Page *page) { return page->from != NOT_GIVEN || page->to != NOT_GIVEN; }
+
 /* --parts */
-static bool choose_parts_of_page(Page *page, Error *error) {
+static bool parse_parts(const Page *page, unsigned *parts, Error *error) {
     static const struct {
         const char *name;
         unsigned parts;
@@ -260,8 +260,7 @@ static bool choose_parts_of_page(Page *page, Error *error) {
         {"writes", PART_WRITES},
         {"explained", PART_EXPLAINED},
     };
-    bool ranged = page->from != NOT_GIVEN || page->to != NOT_GIVEN;
-    page->parts = page->part_list ? 0 : ranged ? ALL_PARTS - PART_TEXT - PART_REPEAT : ALL_PARTS;
+    *parts = page->part_list ? 0 : is_ranged(page) ? ALL_PARTS - PART_TEXT - PART_REPEAT : ALL_PARTS;
     for (const char *at = page->part_list; at; at = *at ? at + 1 : NULL) {
         size_t n = strcspn(at, ","), i = 0;
         while (i < sizeof names / sizeof *names && (strncmp(names[i].name, at, n) != 0 || names[i].name[n]))
@@ -271,37 +270,25 @@ static bool choose_parts_of_page(Page *page, Error *error) {
                 error,
                 "--parts: '%s' is no list of predictions, patterns, lens, writes, explained, heads, text, repeat",
                 page->part_list);
-        page->parts |= names[i].parts;
+        *parts |= names[i].parts;
         at += n;
     }
-    if (ranged && page->parts & PART_TEXT)
-        return error_set(error,
-                         "--parts %s: heads' scores are means over all queries; leave out --from and --to",
-                         page->part_list);
-    if ((ranged || page->part_list || page->ablated_only) && !page->study->options->json)
-        return error_set(
-            error, "--from, --to, --parts and --ablated-only choose from the numbers: give them with --json");
-    if (page->ablated_only && !page->ablate)
-        return error_set(error, "--ablated-only: say by --ablate what is switched off");
+    return true;
+}
+
+static void choose_parts_of_page(Page *page, Error *error) {
+    parse_parts(page, &page->parts, error); /* as check_together() did */
     page->as_is = (Numbers){.page = page, .parts = page->ablated_only ? 0 : page->parts};
     page->changed = (Numbers){.page = page, .parts = page->parts & ~(unsigned)PART_REPEAT};
-    return true;
 }
 
 /* Refuses what can be refused before the model runs. */
 static bool check(Page *page, Error *error) {
     Study *study = page->study;
     Arena *arena = &study->arena;
-    bool json = study->options->json;
     size_t n_layer = page->config->n_layer, n_positions = page->n_prompt + page->n_predict;
-    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, page->query, n_positions, error) ||
-        !choose_parts_of_page(page, error))
-        return false;
-    if (json && (page->output || page->svg))
-        return error_set(error, "--json prints the data alone: leave out %s", page->svg ? "--svg" : "-o");
-    if (!json && !study_check_output(study, page->output, page->svg ? "figure.svg" : "page.html", error))
-        return false;
-    if (page->top == 0) return error_set(error, "--top 0 leaves nothing to show: take 1 or more");
+    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, page->query, n_positions, error)) return false;
+    choose_parts_of_page(page, error);
     if (page->svg && !check_svg(page, error)) return false;
     page->layers = arena_new(arena, n_layer, sizeof *page->layers);
     return arena_ok(arena, error, "%zu layers", n_layer) && subject_check_length(&study->subject, error) &&
@@ -335,6 +322,20 @@ static void free_page(void *view) {
 
 static bool is_bare(const void *view) { return ((const Page *)view)->no_model; }
 
+static bool check_parts(const StudyOptions *o, const Page *page, Error *error) {
+    unsigned parts;
+    if (!parse_parts(page, &parts, error)) return false;
+    if (is_ranged(page) && parts & PART_TEXT)
+        return error_set(error,
+                         "--parts %s: heads' scores are means over all queries; leave out --from and --to",
+                         page->part_list);
+    if ((is_ranged(page) || page->part_list || page->ablated_only) && !o->json)
+        return error_set(
+            error, "--from, --to, --parts and --ablated-only choose from the numbers: give them with --json");
+    return page->ablate || !page->ablated_only ||
+           error_set(error, "--ablated-only: say by --ablate what is switched off");
+}
+
 static bool check_together(const StudyOptions *o, const void *view, Error *error) {
     const Page *page = view;
     if (page->no_model && (!page->live || o->model || o->prompt || o->prompt_file || o->json))
@@ -344,7 +345,16 @@ static bool check_together(const StudyOptions *o, const void *view, Error *error
         return error_set(error, "--live writes a page: leave out %s", page->svg ? "--svg" : "--json");
     if (page->live && o->tokenizer)
         return error_set(error, "--live takes the model's own vocabulary: leave out -z");
-    return true;
+    if (!check_parts(o, page, error)) return false;
+    if (o->json && (page->output || page->svg))
+        return error_set(error, "--json prints the data alone: leave out %s", page->svg ? "--svg" : "-o");
+    if (!o->json && !page->output)
+        return error_set(error, "view writes a file: name it with -o %s",
+                         page->svg ? "figure.svg" : "page.html");
+    if (page->top == 0) return error_set(error, "--top 0 leaves nothing to show: take 1 or more");
+    return !page->svg ||
+           !(page->ablate || page->layer_list || page->query != NOT_GIVEN || page->top != NOT_GIVEN) ||
+           error_set(error, "--svg draws one pattern: leave out --ablate, --layers, --query and --top");
 }
 
 static const Page defaults = {.top = NOT_GIVEN, .query = NOT_GIVEN, .from = NOT_GIVEN, .to = NOT_GIVEN};

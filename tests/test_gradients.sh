@@ -64,7 +64,7 @@ has [ "$(grep -c '"feature_type": "embedding"' "$tmp/edges.json")" -eq 4 ]
 try attribute "$data/llama-f32.gguf" -p abcd --corrupted abed --answer '#100' --by gradient --edges --dot "$tmp/shared.dot" --svg "$tmp/shared.svg"
 has quiet
 has grep -q 'KV[01]' "$tmp/shared.dot"
-refuses 1 'two drawings cannot have one name' attribute "$gpt2" -p 'the cat' --corrupted 'the rat' --answer '#104' \
+refuses 2 'two drawings cannot have one name' attribute "$gpt2" -p 'the cat' --corrupted 'the rat' --answer '#104' \
     --by gradient --edges --dot "$tmp/x" --svg "$tmp/x"
 printf '{"clean": "ab", "corrupted": "ac", "answer": "a"}\n%.0s' 1 2 3 >"$tmp/same"
 try attribute "$gpt2" --pairs "$tmp/same" --by gradient --json # errors are 0, and never roots of less than that
@@ -148,19 +148,25 @@ refuses_each <<'END'
 2 --wrong takes an answer         | attribute "$gpt2" -p ab --by gradient --wrong a
 2 which token follows             | attribute "$gpt2" -p ab --corrupted ac --by gradient
 1 a single token has no nll       | attribute "$gpt2" -p a --by gradient
-1 the text.s nll is taken         | attribute "$gpt2" -p ab --by gradient --metric logit
-1 logit_diff takes a wrong answer | attribute "$gpt2" -p ab --by gradient --answer a --metric logit_diff
-1 logit_diff takes a wrong answer | attribute "$gpt2" -p ab --corrupted ac --answer a --by gradient --metric logit_diff
+2 the text.s nll is taken         | attribute "$gpt2" -p ab --by gradient --metric logit
+2 logit_diff takes a wrong answer | attribute "$gpt2" -p ab --by gradient --answer a --metric logit_diff
+2 logit_diff takes a wrong answer | attribute "$gpt2" -p ab --corrupted ac --answer a --by gradient --metric logit_diff
 1 must be as many                 | attribute "$gpt2" -p ab --corrupted abc --answer a --by gradient
 1 the same 2 tokens               | attribute "$gpt2" -p ab --corrupted ab --answer a --by gradient --edges
-1 draws the tokens of one pair    | attribute "$gpt2" --pairs $pairs --by gradient --edges --graph "$tmp/x"
-1 stdin does not give             | attribute "$gpt2" --pairs - --by gradient --edges --check 2
+2 draws the tokens of one pair    | attribute "$gpt2" --pairs $pairs --by gradient --edges --graph "$tmp/x"
+2 stdin does not give             | attribute "$gpt2" --pairs - --by gradient --edges --check 2
 1 this is the text that is read   | attribute "$gpt2" --pairs "$tmp/own-pairs" --by gradient --edges --dot "$tmp/own-pairs"
 1 this is the text that is read   | attribute "$gpt2" --pairs "$tmp/own-pairs" --by gradient --edges --svg "$tmp/own-pairs"
 1 is no list                      | faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L1STATE
 1 is no list                      | faithful "$data/lfm2.gguf" $letters --corrupted abcdefgg --answer '#5' --keep L0H0
 1 500 tokens.*context of 192      | attribute "$gpt2" -f "$tmp/long" --by gradient
 2 --kl is of --find               | faithful "$gpt2" $pair --kl
+2 --by is of a circuit that       | faithful "$gpt2" $pair --keep L0H0 --by ig
+2 --steps is of a circuit that    | faithful "$gpt2" $pair --keep L0H0 --steps 2
+2 not 'nll'                       | faithful "$gpt2" $pair --metric nll
+2 leave out --wrong               | faithful "$gpt2" $pair --metric logit
+2 leave out --wrong               | attribute "$gpt2" $pair --by gradient --metric logit
+2 leave out --wrong               | attribute "$gpt2" -p ab --by gradient --answer a --wrong x --metric logprob
 2 choose one                      | faithful "$gpt2" $pair --keep L0H0 --find 1
 2 read twice                      | faithful "$gpt2" --pairs -
 2 not 'magic'                     | faithful "$gpt2" $pair --outside magic

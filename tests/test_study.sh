@@ -176,13 +176,13 @@ for bad in '--top x' '--top -1' '--temp nan' '--temp -1' '--top-p 2' '--min-p -1
     refuses 2 "takes a .*number from .*'${bad#* }'" next "$gpt2" -p Hi $bad
 done
 
+refuses 2 "takes a whole number .*' 5'" next "$gpt2" -p Hi --top ' 5'
+refuses 2 "takes a number .*' 1'" next "$gpt2" -p Hi --temp ' 1'
+
 # Bad input: every command that reads a text.
 head -c 20000 "$gpt2" >"$tmp/cut.gguf"
 echo 'This is a text and no model at all.' >"$tmp/text.gguf"
 head -c 500 /dev/zero | tr '\0' a >"$tmp/long"
-refuses 2 "takes a whole number .*' 5'" next "$gpt2" -p Hi --top ' 5'
-refuses 2 "takes a number .*' 1'" next "$gpt2" -p Hi --temp ' 1'
-
 for arguments in next score attend heads lens 'explain --layer 0 --head 0' 'ablate --heads L0H0' \
     neurons 'neurons --neuron L0N0' "dump -o $tmp/x.npz" "view -o $tmp/x.html"; do
     view=${arguments%% *} rest=
@@ -203,7 +203,7 @@ refuses_each <<'END'
 1 one token              | score "$gpt2" -p H
 1 193.*192               | score "$gpt2" -f "$tmp/long" -c 193
 1 64.*23                 | score "$gpt2" -f "$tmp/prompt" -c 32 --chunks
-1 --chunks               | score "$gpt2" -f "$tmp/prompt" -c 8 --chunks --words
+2 --chunks               | score "$gpt2" -f "$tmp/prompt" -c 8 --chunks --words
 END
 
 # No such layer, head, query, token.
@@ -340,7 +340,7 @@ refuses_each circuit <<'END'
 2 --token goes with --head                | "$gpt2" --token a
 2 not with --composition                  | "$gpt2" --token a --head L0H0 --composition q
 2 --top takes a whole number              | "$gpt2" --head L0H0 --top 0
-1 --composition takes q, k or v, not 'qk' | "$gpt2" --composition qk
+2 --composition takes q, k or v, not 'qk' | "$gpt2" --composition qk
 1 layer 2 does not exist                  | "$gpt2" --head L2H0
 1 head 2 does not exist                   | "$gpt2" --head L0H2
 1 layer 0 has no attention heads          | "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
@@ -418,22 +418,22 @@ for list in '' 1-0 x 0- 0,,1; do
 done
 refuses_each ablate "$gpt2" -p Hello <<'END'
 1 layer 7       | --mlps 7
-1 switch off    |
-1 --sweep       | --sweep all | --sweep heads --mlps 1
-1 --by          | --heads L0H0 --by median
-1 --with        | --heads L0H0 --by resample | --heads L0H0 --with "$tmp/other"
-1 --hard-zero   | --heads L0H0 --by mean --hard-zero
+2 switch off    |
+2 --sweep       | --sweep all | --sweep heads --mlps 1
+2 --by          | --heads L0H0 --by median
+2 --with        | --heads L0H0 --by resample | --heads L0H0 --with "$tmp/other"
+2 --hard-zero   | --heads L0H0 --by mean --hard-zero
 1 23 tokens.* 5 | --heads L0H0 --by resample --with "$tmp/other"
 1 none          | --heads L0H0 --by mean --with "$tmp/none"
 END
 
 # Sites to patch, and in which texts.
 refuses_each patch "$gpt2" -p 'the cat' --corrupted 'the rat' --answer a <<'END'
-1 takes resid, resid_pre, attn_out     | --what resid_post
-1 takes resid, resid_pre               | --what resid_post --from 1
-1 takes logit_diff, logit or logprob   | --metric nll
+2 takes resid, resid_pre, attn_out     | --what resid_post
+2 takes resid, resid_pre               | --what resid_post --from 1
+2 takes logit_diff, logit or logprob   | --metric nll
 1 layer 2 does not exist               | --layer 2 | --path L0H0:L2MLP
-1 give it with --wrong                 | --metric logit_diff
+2 give it with --wrong                 | --metric logit_diff
 1 begin with the same token            | --wrong a
 1 --wrong: 'ab' is 2 tokens            | --wrong ab
 1 is no list such as                   | --path L0H0
@@ -455,6 +455,9 @@ refuses_each patch "$gpt2" -p b --corrupted a --answer c <<'END'
 1 there are the positions 0 to 0, and                         | --from 9 | --to 9 | --from 1 --to 1 | --to 0
 2 --freeze takes pattern, not 'z'                             | --freeze z
 2 which --path has not                                        | --path L0H0:final --svg "$tmp/x"
+2 name it with --layer                                        | --what neurons
+2 --metric logit is of the answer alone: leave out --wrong    | --metric logit --wrong d
+2 --metric logprob is of the answer alone                     | --metric logprob --wrong d
 2 which --what neurons has not                                | --what neurons --layer 0 --svg "$tmp/x"
 1 is a file of the model                                      | --svg "$gpt2"
 END
@@ -502,9 +505,9 @@ refuses 1 'this is a file of the model' dump "$tmp/own.gguf" -p Hello -o "$tmp/.
 has cmp -s "$gpt2" "$tmp/own.gguf"
 refuses 1 "$tmp: " dump "$gpt2" -p Hello -o "$tmp"
 refuses_each dump "$gpt2" -p Hello <<'END'
-1 -o                       |
+2 -o                       |
 1 none/x.npz: cannot write | -o "$tmp/none/x.npz"
-1 'patterns'               | -o "$tmp/x.npz" --what q,patterns
+2 'patterns'               | -o "$tmp/x.npz" --what q,patterns
 1 position 5               | -o "$tmp/x.npz" --positions 0-5
 1 head 2                   | -o "$tmp/x.npz" --heads 2
 END
@@ -574,12 +577,12 @@ done
 echo good >"$tmp/plus"
 echo bad >"$tmp/minus"
 refuses_each steer "$gpt2" -p Hello <<'END'
-1 direction                                          |  | --plus a | --minus a | --plus a --plus-file b --minus c
-1 direction                                          | --plus a --minus b --minus-file c
-1 one direction at a time                            | --token a --neuron L0N1
-1 --average goes with texts                          | --token a --average last
-1 --average takes mean or last, not 'most'           | --plus a --minus b --average most
-1 --site takes .*not 'q'                             | --token a --site q
+2 direction                                          |  | --plus a | --minus a | --plus a --plus-file b --minus c
+2 direction                                          | --plus a --minus b --minus-file c
+2 one direction at a time                            | --token a --neuron L0N1
+2 --average goes with texts                          | --token a --average last
+2 --average takes mean or last, not 'most'           | --plus a --minus b --average most
+2 --site takes .*not 'q'                             | --token a --site q
 1 layer 2 does not exist                             | --neuron L2N0
 1 neuron 84 does not exist: layer 1 has 84           | --neuron L1N84
 1 --layers: layer 2 does                             | --token a --layers 1-2
@@ -589,10 +592,14 @@ refuses_each steer "$gpt2" -p Hello <<'END'
 1 -n 188.*187                                        | --token a -n 188
 2 --strengths goes with --sweep                      | --token a --strengths 1
 2 --sweep tries many                                 | --token a --sweep -o "$tmp/x.gguf"
+2 --sweep takes --strengths .*: leave out --strength | --token a --sweep --strength 1
+2 --sweep takes --strengths .*: leave out -n         | --token a --sweep -n 0
+2 --sweep takes --strengths .*: leave out --top      | --token a --sweep --top 3
+2 --sweep takes --strengths .*: leave out --temp     | --token a --sweep --temp 0
 1 up to 8                                            | --token a --sweep --strengths 1,2,3,4,5,6,7,8,9
-1 leave out --project and --positions                | --token a --project -o "$tmp/x.gguf"
-1 leave out --project and --positions                | --token a --positions last -o "$tmp/x.gguf"
-1 --site resid_post, or resid_pre                    | --token a --site mlp_out -o "$tmp/x.gguf"
+2 leave out --project and --positions                | --token a --project -o "$tmp/x.gguf"
+2 leave out --project and --positions                | --token a --positions last -o "$tmp/x.gguf"
+2 --site resid_post, or resid_pre                    | --token a --site mlp_out -o "$tmp/x.gguf"
 1 layer 0 has none before it                         | --token a --layers 0-1 -o "$tmp/x.gguf"
 1 no direction behind layer 0                        | --token a --layers 1 -o "$tmp/x.gguf"
 1 this is the vector that is read                    | --direction "$tmp/v.gguf" -o "$tmp/v.gguf"
@@ -631,20 +638,20 @@ refuses 1 'huge.npy: a number of its vectors is not finite' steer "$gpt2" -p Hel
 refuses 1 'this is a file of the model' view "$tmp/own.gguf" -p Hello -o "$tmp/own.gguf"
 refuses 1 'this is the text that is read' view "$gpt2" -f "$tmp/prompt" -o "$tmp/prompt"
 refuses_each view "$gpt2" -p Hello <<'END'
-1 -o page.html                     |
-1 -o figure.svg                    | --svg L0H1
+2 -o page.html                     |
+2 -o figure.svg                    | --svg L0H1
 1 this is a file of the vocabulary | -z "$tmp/own.gguf" -o "$tmp/own.gguf"
 1 none/x.html: cannot write        | -o "$tmp/none/x.html"
 1 full: .*No space                 | -o "$tmp/full"
-1 leave out --svg                  | --svg L0H1 --json
-1 leave out -o                     | -o "$tmp/x.html" --json
+2 leave out --svg                  | --svg L0H1 --json
+2 leave out -o                     | -o "$tmp/x.html" --json
 1 -n 188.*187                      | -o "$tmp/x.html" -n 188
 1 layer 2 does                     | -o "$tmp/x.html" --layers 2
 1 query 5.*5                       | -o "$tmp/x.html" --query 5
 1 --ablate: head 2 d               | -o "$tmp/x.html" --ablate L1H2
 1 --ablate: 'L0H'                  | -o "$tmp/x.html" --ablate L0H
 1 no L2H0                          | -o "$tmp/x.html" --svg L2H0
-1 leave out --ablate               | -o "$tmp/x.html" --svg L0H0 --top 3
+2 leave out --ablate               | -o "$tmp/x.html" --svg L0H0 --top 3
 END
 has cmp -s "$gpt2" "$tmp/own.gguf"
 refuses 1 "$tmp: " view "$gpt2" -p Hello -o "$tmp"
@@ -685,7 +692,7 @@ refuses_each <<'END'
 1 cut.json: line 1       | case "$tmp/cut.json"
 1 none.json: cannot open | case "$tmp/none.json"
 2 no file                | case
-1 gpt5                   | shape --preset gpt5
+2 gpt5                   | shape --preset gpt5
 2 no model               | shape
 END
 try shape --preset gpt3-175b

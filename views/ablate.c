@@ -55,32 +55,45 @@ static bool choose_mlps(Ablation *ablation, const char *list, Error *error) {
     return true;
 }
 
-static bool read_options(AblateView *v, const Subject *subject, Error *error) {
-    Ablation *ablation = &v->ablation;
-    const Config *config = ablation->config;
-    size_t by, sweep;
-    if (!parse_choice("--by", v->by_name, by_names, 3, &by, error) ||
-        !parse_choice("--sweep", v->sweep_name, sweep_names + 1, 2, &sweep, error))
+static bool parse_choices(const AblateView *v, By *by, Sweep *sweep, Error *error) {
+    size_t named[2];
+    if (!parse_choice("--by", v->by_name, by_names, 3, &named[0], error) ||
+        !parse_choice("--sweep", v->sweep_name, sweep_names + 1, 2, &named[1], error))
         return false;
-    v->sweep = v->sweep_name ? (Sweep)(sweep + 1) : SWEEP_NONE;
-    ablation->by = (By)by;
-    ablation->hard_zero = v->hard_zero;
-    ablation->in_turn = v->sweep;
-    if (subject->tokens.n < 2)
-        return error_set(error,
-                         "ablate scores each token after the first: give a text of two tokens or more");
-    if (!v->heads && !v->mlps && !v->sweep)
+    *by = (By)named[0];
+    *sweep = v->sweep_name ? (Sweep)(named[1] + 1) : SWEEP_NONE;
+    return true;
+}
+
+static bool check(const StudyOptions *options, const void *view, Error *error) {
+    const AblateView *v = view;
+    By by;
+    Sweep sweep;
+    (void)options;
+    if (!parse_choices(v, &by, &sweep, error)) return false;
+    if (!v->heads && !v->mlps && !sweep)
         return error_set(error, "say what to switch off: --heads L0H1, --mlps 0, or --sweep heads|mlps");
-    if ((v->heads || v->mlps) && v->sweep)
+    if ((v->heads || v->mlps) && sweep)
         return error_set(error, "--sweep takes all %s in turn: give it without --heads and --mlps",
-                         sweep_names[v->sweep]);
+                         sweep_names[sweep]);
     if (v->hard_zero && by != BY_ZERO)
         return error_set(error, "--hard-zero says what zero is: it does not go with --by %s", by_names[by]);
     if (v->with && by == BY_ZERO)
         return error_set(error,
                          "--with is the reference text of --by mean or --by resample; give one of these");
-    if (!v->with && by == BY_RESAMPLE)
-        return error_set(error, "--by resample takes its values from another text: give it by --with FILE");
+    return v->with || by != BY_RESAMPLE ||
+           error_set(error, "--by resample takes its values from another text: give it by --with FILE");
+}
+
+static bool read_options(AblateView *v, const Subject *subject, Error *error) {
+    Ablation *ablation = &v->ablation;
+    const Config *config = ablation->config;
+    parse_choices(v, &ablation->by, &v->sweep, error); /* as check() did */
+    ablation->hard_zero = v->hard_zero;
+    ablation->in_turn = v->sweep;
+    if (subject->tokens.n < 2)
+        return error_set(error,
+                         "ablate scores each token after the first: give a text of two tokens or more");
     for (size_t layer = 0; v->sweep && layer < config->n_layer; layer++)
         for (size_t head = 0; head <= config->n_head; head++) {
             bool is_head = head < config->n_head;
@@ -330,6 +343,7 @@ const View view_ablate = {
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .size = sizeof(AblateView),
+    .check = check,
     .compute = compute,
     .show = show,
     .free = free_ablate,

@@ -9,28 +9,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool read_choices(Attend *attend, Error *error) {
-    const Config *config = model_config(attend->study->model);
-    Patterns *patterns = &attend->patterns;
-    size_t layer = attend->layer, head = attend->head;
+static bool parse_choices(const Attend *attend, size_t *by, size_t *reduce, Error *error) {
     static const char *const bys[] = {"weight", "value"}, *const reduces[] = {"mean", "max"};
-    size_t by, reduce;
-    if (!parse_choice("--by", attend->by, bys, 2, &by, error) ||
-        !parse_choice("--reduce", attend->reduce, reduces, 2, &reduce, error))
-        return false;
-    if (by == 1 && has_gated_heads(attend->study->model))
-        return error_set(
-            error,
-            "--by value: here a gate stands between a head and W_O, so that a value alone has no size there");
-    if (!study_check_heads(attend->study, layer, error)) return false;
+    return parse_choice("--by", attend->by, bys, 2, by, error) &&
+           parse_choice("--reduce", attend->reduce, reduces, 2, reduce, error);
+}
+
+static bool check(const StudyOptions *options, const void *own, Error *error) {
+    const Attend *attend = own;
+    size_t layer = attend->layer, head = attend->head, by, reduce;
+    (void)options;
+    if (!parse_choices(attend, &by, &reduce, error)) return false;
     if (attend->reduce && head != NOT_GIVEN)
         return error_set(error, "--reduce takes all heads together; leave out --head %zu", head);
     if (attend->n_predict > 0 && (layer == NOT_GIVEN || (head == NOT_GIVEN && !attend->reduce)))
         return error_set(
             error, "-n shows one row for each new token: choose it with --layer and --head or --reduce");
-    if (attend->n_predict > 0 && (attend->query || attend->words))
-        return error_set(error, "-n goes without %s: its queries are the new tokens",
-                         attend->words ? "--words" : "--query");
+    return attend->n_predict == 0 || !(attend->query || attend->words) ||
+           error_set(error, "-n goes without %s: its queries are the new tokens",
+                     attend->words ? "--words" : "--query");
+}
+
+static bool read_choices(Attend *attend, Error *error) {
+    const Config *config = model_config(attend->study->model);
+    Patterns *patterns = &attend->patterns;
+    size_t layer = attend->layer, head = attend->head, by, reduce;
+    parse_choices(attend, &by, &reduce, error); /* as check() did */
+    if (by == 1 && has_gated_heads(attend->study->model))
+        return error_set(
+            error,
+            "--by value: here a gate stands between a head and W_O, so that a value alone has no size there");
+    if (!study_check_heads(attend->study, layer, error)) return false;
     patterns->layer = layer == NOT_GIVEN ? 0 : layer;
     patterns->n_layers = layer == NOT_GIVEN ? config->n_layer : 1;
     patterns->head = head == NOT_GIVEN ? 0 : head;
@@ -284,6 +293,7 @@ const View view_attend = {
     VIEW_OPTIONS(options),
     .defaults = &defaults,
     .size = sizeof(Attend),
+    .check = check,
     .compute = compute,
     .show = show,
     .free = free_attend,

@@ -243,16 +243,20 @@ static bool check_names(const GradientOptions *gradient, Error *error) {
     return true;
 }
 
+static bool check(const StudyOptions *options, const AttributeView *view, Error *error) {
+    const GradientOptions *gradient = &view->gradient;
+    (void)options;
+    if (!check_names(gradient, error)) return false;
+    if (view->pair.file && gradient->graph)
+        return error_set(error, "--graph draws the tokens of one pair: give it with -p and --corrupted");
+    return !(view->pair.file && gradient->check && strcmp(view->pair.file, "-") == 0) ||
+           error_set(error, "--check reads the pairs twice, which stdin does not give: put them in a file");
+}
+
 static bool compute(AttributeView *view, Error *error) {
     EdgesView *v = arena_new(&view->study->arena, 1, sizeof *v);
     const GradientOptions *gradient = &view->gradient;
     if (!arena_ok(&view->study->arena, error, "the edges")) return false;
-    if (!check_names(gradient, error)) return false;
-    if (view->pair.file && gradient->graph)
-        return error_set(error, "--graph draws the tokens of one pair: give it with -p and --corrupted");
-    if (view->pair.file && gradient->check && strcmp(view->pair.file, "-") == 0)
-        return error_set(error,
-                         "--check reads the pairs twice, which stdin does not give: put them in a file");
     view->work = v;
     PairLoop loop = {.options = &view->pair, .metric_name = gradient->metric_name};
     *v = (EdgesView){.view = view, .loop = loop, .check = loop};
@@ -338,4 +342,4 @@ static bool show(Report *report, AttributeView *view, Error *error) {
     return true;
 }
 
-const AttributeWay attribute_edges = {NULL, compute, show};
+const AttributeWay attribute_edges = {check, compute, show};

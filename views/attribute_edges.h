@@ -4,6 +4,6 @@
 
 #include "views/attribute.h"
 
-extern const AttributeWay attribute_edges; /* without a check of its own */
+extern const AttributeWay attribute_edges; /* its check comes behind that of attribute_gradients */
 
 #endif

@@ -76,7 +76,10 @@ static bool check(const StudyOptions *options, const AttributeView *v, Error *er
             v->head_list ? "--head" : "--query", v->by_name);
     if (gradient->steps != SIZE_MAX && !is_ig) return error_set(error, "--steps is of --by ig");
     if (!check_files(gradient, error)) return false;
-    if (two) return pairs_check(options, &v->pair, error);
+    if (two)
+        return pairs_check(options, &v->pair, error) &&
+               metric_check(gradient->metric_name, &v->pair, error) &&
+               (!gradient->edges || attribute_edges.check(options, v, error));
     if (gradient->edges || is_ig || gradient->noising)
         return error_set(error,
                          "%s takes two texts: give the other with --corrupted, or many by --pairs FILE",
@@ -84,8 +87,12 @@ static bool check(const StudyOptions *options, const AttributeView *v, Error *er
                          : is_ig         ? "--by ig"
                                          : "--noising");
     if (!has_text(options)) return error_set(error, "give a text with -p or -f, or many by --pairs FILE");
-    return !v->pair.wrong || v->pair.answer ||
-           error_set(error, "--wrong takes an answer: give it with --answer");
+    if (v->pair.wrong && !v->pair.answer)
+        return error_set(error, "--wrong takes an answer: give it with --answer");
+    if (gradient->metric_name && !v->pair.answer)
+        return error_set(
+            error, "--metric is of an answer: give it with --answer (without, the text's nll is taken)");
+    return metric_check(gradient->metric_name, &v->pair, error);
 }
 
 static void name_row(NodeRow *row) {
@@ -193,15 +200,11 @@ static bool run_alone(NodesView *v, Error *error) {
     v->loop.study = study;
     v->is_nll = !view->pair.answer;
     if (!find_token(study, "--answer", view->pair.answer, &pair.answer, error) ||
-        !find_token(study, "--wrong", view->pair.wrong, &pair.wrong, error) ||
-        !parse_choice("--metric", view->gradient.metric_name, metric_names, METRIC_LOGPROB + 1, &kind, error))
+        !find_token(study, "--wrong", view->pair.wrong, &pair.wrong, error))
         return false;
-    if (v->is_nll && view->gradient.metric_name)
-        return error_set(
-            error, "--metric is of an answer: give it with --answer (without, the text's nll is taken)");
+    parse_choice("--metric", view->gradient.metric_name, metric_names, METRIC_LOGPROB + 1, &kind,
+                 error); /* as check() did */
     if (!view->gradient.metric_name) kind = pair.wrong >= 0 ? METRIC_LOGIT_DIFF : METRIC_LOGPROB;
-    if (kind == METRIC_LOGIT_DIFF && pair.wrong < 0)
-        return error_set(error, "--metric logit_diff takes a wrong answer: give it with --wrong");
     v->loop.metric = (Metric){v->is_nll ? METRIC_NLL : (MetricKind)kind, pair.answer, pair.wrong,
                               model_config(study->model)->n_vocab, NULL};
     v->loop.n_tokens = pair.clean.n;

@@ -141,6 +141,8 @@ static bool compose(Study *study, CircuitView *view, Error *error) {
 
 static bool check(const StudyOptions *options, const void *own, Error *error) {
     const CircuitView *view = own;
+    size_t kind;
+    if (!parse_choice("--composition", view->kind_name, kind_names, 3, &kind, error)) return false;
     if (options->prompt || options->prompt_file || options->ids)
         return error_set(error, "circuit looks at weights alone: leave out the text");
     if (view->kind_name && view->token)
@@ -151,8 +153,8 @@ static bool check(const StudyOptions *options, const void *own, Error *error) {
 static bool compute(Study *study, void *own, Error *error) {
     CircuitView *view = own;
     size_t kind;
-    if (!parse_choice("--composition", view->kind_name, kind_names, 3, &kind, error) ||
-        !parse_one_head(study, view, error) ||
+    parse_choice("--composition", view->kind_name, kind_names, 3, &kind, error); /* as check() did */
+    if (!parse_one_head(study, view, error) ||
         (view->token && !study_token(study, view->token, &view->id, error)) ||
         !circuit_begin(&view->circuit, &study->subject, &study->arena, !view->kind_name, error))
         return false;

@@ -166,10 +166,6 @@ bool study_generate(Study *study, Generator *generator, size_t n_predict, void (
     return ok;
 }
 
-bool study_check_output(const Study *study, const char *output, const char *example, Error *error) {
-    return output || error_set(error, "%s writes a file: name it with -o %s", study->view->name, example);
-}
-
 Inputs study_inputs(const Study *study) {
     return (Inputs){.model = study->model ? model_checkpoint(study->model) : NULL,
                     .vocabulary = study->vocabulary,

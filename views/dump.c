@@ -118,11 +118,9 @@ static const char *site_names(char *buffer, size_t n_buffer) {
     return buffer;
 }
 
-/* --what: names of sites, separated by commas; NULL is all that the model has, but not result, which is large. */
-static bool parse_what(Dump *dump, Error *error) {
-    for (size_t site = 0; site < PROBE_N_SITES; site++)
-        dump->wanted[site] = !dump->what && site != PROBE_RESULT && !lacks(dump, (ProbeSite)site);
-    for (const char *at = dump->what; at;) {
+/* Names of sites, separated by commas (NULL: none). */
+static bool parse_names(const char *list, bool named[PROBE_N_SITES], Error *error) {
+    for (const char *at = list; at;) {
         size_t n = strcspn(at, ","), site = 0;
         while (site < PROBE_N_SITES && !string_equals((String){at, n}, probe_site_name((ProbeSite)site)))
             site++;
@@ -130,11 +128,28 @@ static bool parse_what(Dump *dump, Error *error) {
         if (site == PROBE_N_SITES)
             return error_set(error, "--what: there is no '%.*s'; there are %s", string_shown((String){at, n}),
                              at, site_names(names, sizeof names));
-        if (lacks(dump, (ProbeSite)site))
-            return error_set(error, "--what: %s has no %s; %s", dump->study->options->model,
-                             probe_site_name((ProbeSite)site), sites[site].lacking);
-        dump->wanted[site] = true;
+        named[site] = true;
         at = at[n] ? at + n + 1 : NULL;
+    }
+    return true;
+}
+
+static bool check(const StudyOptions *options, const void *view, Error *error) {
+    const Dump *dump = view;
+    bool named[PROBE_N_SITES];
+    (void)options;
+    if (!dump->output) return error_set(error, "dump writes a file: name it with -o FILE.npz");
+    return parse_names(dump->what, named, error);
+}
+
+/* --what; NULL is all that the model has, but not result, which is large. */
+static bool parse_what(Dump *dump, Error *error) {
+    parse_names(dump->what, dump->wanted, error); /* as check() did */
+    for (ProbeSite site = 0; site < PROBE_N_SITES; site++) {
+        if (!dump->what) dump->wanted[site] = site != PROBE_RESULT && !lacks(dump, site);
+        if (dump->wanted[site] && lacks(dump, site))
+            return error_set(error, "--what: %s has no %s; %s", dump->study->options->model,
+                             probe_site_name(site), sites[site].lacking);
     }
     return true;
 }
@@ -398,8 +413,7 @@ static bool compute(Study *study, void *view, Error *error) {
     dump->study = study;
     dump->config = model_config(study->model);
     dump->error = error;
-    if (!study_check_output(study, dump->output, "FILE.npz", error) || !parse_what(dump, error) ||
-        !choose(dump, arena, error) || !allocate(dump, arena, error))
+    if (!parse_what(dump, error) || !choose(dump, arena, error) || !allocate(dump, arena, error))
         return false;
     list_arrays(dump);
     return write_arrays(dump, arena, error);
@@ -478,6 +492,7 @@ const View view_dump = {
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),
     .size = sizeof(Dump),
+    .check = check,
     .compute = compute,
     .show = show,
     .free = free_dump,

@@ -105,16 +105,21 @@ static bool finish_effects(Explain *explain, Error *error) {
     return true;
 }
 
+static bool check(const StudyOptions *options, const void *own, Error *error) {
+    const Explain *explain = own;
+    (void)options;
+    return (explain->layer != NOT_GIVEN && explain->head != NOT_GIVEN) ||
+           error_set(error, "explain takes one head: name it with --layer and --head");
+}
+
 static bool compute(Study *study, void *own, Error *error) {
     Explain *explain = own;
     const Subject *subject = &study->subject;
     const Config *config = model_config(study->model);
     Arena *arena = &study->arena;
-    if (!study_check_place(study, explain->layer, explain->head, explain->query, subject->tokens.n, error))
+    if (!study_check_place(study, explain->layer, explain->head, explain->query, subject->tokens.n, error) ||
+        !study_check_heads(study, explain->layer, error))
         return false;
-    if (explain->layer == NOT_GIVEN || explain->head == NOT_GIVEN)
-        return error_set(error, "explain takes one head: name it with --layer and --head");
-    if (!study_check_heads(study, explain->layer, error)) return false;
     explain->kv_head = kv_head_of(config, explain->head);
     if (explain->query == NOT_GIVEN) explain->query = subject->tokens.n - 1;
     explain->rule = score_rule(study->model, explain->layer, explain->head);
@@ -367,6 +372,7 @@ const View view_explain = {
     VIEW_OPTIONS(options),
     .defaults = &defaults,
     .size = sizeof(Explain),
+    .check = check,
     .compute = compute,
     .show = show,
 };

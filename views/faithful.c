@@ -72,10 +72,13 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
     if (v->keep_list && finds(v))
         return error_set(error, "--keep gives the circuit that --find looks for: choose one");
     if (v->by_kl && !finds(v)) return error_set(error, "--kl is of --find");
+    if (v->keep_list && (v->by_name || v->steps != NOT_GIVEN))
+        return error_set(error, "%s is of a circuit that scores choose, and --keep names one: leave it out",
+                         v->by_name ? "--by" : "--steps");
     if (by != 0 && v->steps != NOT_GIVEN) return error_set(error, "--steps is of --by ig");
     if (v->pair.file && strcmp(v->pair.file, "-") == 0)
         return error_set(error, "the pairs are read twice, which stdin does not give: put them in a file");
-    return pairs_check(options, &v->pair, error);
+    return pairs_check(options, &v->pair, error) && metric_check(v->metric_name, &v->pair, error);
 }
 
 /*

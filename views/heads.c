@@ -230,14 +230,18 @@ static bool check_repeat(const Study *study, size_t repeat, bool bos, Error *err
         repeat, 2 * repeat + bos, subject_n_ctx(&study->subject), most);
 }
 
+static bool check(const StudyOptions *o, const void *view, Error *error) {
+    const RandomTexts *texts = &((const HeadsView *)view)->random;
+    const char *text = o->prompt ? "-p" : o->prompt_file ? "-f" : o->ids ? "--ids" : NULL;
+    return (texts->period == 0 && texts->n == 0) || !text ||
+           error_set(error, "--repeat and --batch make texts of their own: leave out %s", text);
+}
+
 static bool compute(Study *study, void *view, Error *error) {
     HeadsView *v = view;
     Subject *subject = &study->subject;
     RandomTexts *texts = &v->random;
-    bool asked = texts->period > 0 || texts->n > 0, random = asked || subject->tokens.n == 0;
-    if (asked && subject->tokens.n > 0)
-        return error_set(error, "--repeat and --batch make texts of their own: leave out %s",
-                         study->options->prompt ? "-p" : "-f");
+    bool random = subject->tokens.n == 0;
     texts->bos = repeats_with_bos(study);
     texts->seed = study->seed;
     if ((random && !check_repeat(study, texts->period, texts->bos, error)) ||
@@ -279,6 +283,7 @@ const View view_heads = {
     .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
     VIEW_OPTIONS(options),
     .size = sizeof(HeadsView),
+    .check = check,
     .compute = compute,
     .show = show,
 };

@@ -52,12 +52,13 @@ static bool check(const StudyOptions *o, const void *own, Error *error) {
     if (view->corpus_path && !unit)
         return error_set(error, "--corpus shows where one is strongest: name it, --neuron L3N120 or --head "
                                 "L3H4");
-    if (view->corpus_path && (o->prompt || o->prompt_file || o->ids))
-        return error_set(error, "--corpus brings its own text: leave out %s",
-                         o->prompt        ? "-p"
-                         : o->prompt_file ? "-f"
-                                          : "--ids");
-    return true;
+    const char *text = o->prompt ? "-p" : o->prompt_file ? "-f" : o->ids ? "--ids" : NULL;
+    if (view->corpus_path && text)
+        return error_set(error, "--corpus brings its own text: leave out %s", text);
+    if (view->corpus_path && view->n_top == 0)
+        return error_set(error, "--top 0 leaves nothing to be found in --corpus");
+    return view->corpus_path || text ||
+           error_set(error, "neurons needs a text: give it with -p or -f, or a large one with --corpus");
 }
 
 /* A number up to where it is too large to be one of them. */
@@ -187,7 +188,6 @@ static bool search_corpus(Study *study, NeuronsView *view, Error *error) {
                            .bos = bos ? tokenizer_bos(study->tokenizer) : -1};
     if (bos && examples->bos < 0)
         return error_set(error, "--bos: the vocabulary has no token that begins a text");
-    if (examples->n_top == 0) return error_set(error, "--top 0 leaves nothing to be found in --corpus");
     if (examples->n_window < 2 ||
         (model_weights(study->model)->positions.data && limit > model_config(study->model)->n_ctx))
         return error_set(error, "-c %zu: a window has from 2 to %zu tokens here", limit,
@@ -210,8 +210,6 @@ static bool compute(Study *study, void *own, Error *error) {
     if (has_unit && !read_unit(study->model, view->neuron ? view->neuron : view->head, unit, error))
         return false;
     if (view->corpus_path) return search_corpus(study, view, error);
-    if (study->subject.tokens.n == 0)
-        return error_set(error, "neurons needs a text: give it with -p or -f, or a large one with --corpus");
     return has_unit ? trace_unit(study, view, error) : find_strongest(study, view, error);
 }
 

@@ -5,21 +5,29 @@
 #include <stdio.h>
 #include <string.h>
 
+bool metric_check(const char *name, const PairOptions *options, Error *error) {
+    size_t kind;
+    if (!parse_choice("--metric", name, metric_names, METRIC_LOGPROB + 1, &kind, error)) return false;
+    if (!name || options->file) return true;
+    if (kind == METRIC_LOGIT_DIFF)
+        return options->wrong ||
+               error_set(error, "--metric logit_diff takes a wrong answer: give it with --wrong");
+    return !options->wrong || error_set(error, "--metric %s is of the answer alone: leave out --wrong", name);
+}
+
 static bool choose_metric(PairLoop *loop, const Pair *pair, Error *error) {
     bool has_wrong = pair->wrong >= 0;
     size_t kind;
-    if (!parse_choice("--metric", loop->metric_name, metric_names, METRIC_LOGPROB + 1, &kind, error))
-        return false;
+    parse_choice("--metric", loop->metric_name, metric_names, METRIC_LOGPROB + 1, &kind,
+                 error); /* as metric_check did */
     if (!loop->metric_name) kind = has_wrong ? METRIC_LOGIT_DIFF : METRIC_LOGPROB;
     if (!loop->has_metric) loop->metric.kind = (MetricKind)kind;
     loop->has_metric = true;
     loop->metric.answer = pair->answer;
     loop->metric.wrong = pair->wrong;
     loop->metric.n_vocab = model_config(loop->study->model)->n_vocab;
-    if (has_wrong || loop->metric.kind != METRIC_LOGIT_DIFF) return true;
-    return error_set(error, "%s",
-                     loop->options->file ? "there is no \"wrong\", which the metric takes"
-                                         : "--metric logit_diff takes a wrong answer: give it with --wrong");
+    return has_wrong || loop->metric.kind != METRIC_LOGIT_DIFF ||
+           error_set(error, "there is no \"wrong\", which the metric takes");
 }
 
 static bool keep_corrupted(PairLoop *loop, const Tokens *tokens, Error *error) {

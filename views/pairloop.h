@@ -24,6 +24,12 @@ typedef struct PairLoop {
     EffectSums clean, corrupted_sums;  /* the metric of both runs, as the caller tells by pairloop_note */
 } PairLoop;
 
+/*
+ * Whether --metric (or NULL) names one, and the options of a single pair have the answers that it takes, and no others: for a
+ * view's `check`, behind pairs_check.
+ */
+bool metric_check(const char *name, const PairOptions *options, Error *error);
+
 /* Runs one pair; the arena is the pair's alone. */
 typedef bool PairRun(void *user, const Pair *pair, Arena *arena, Error *error);
 

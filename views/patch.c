@@ -83,20 +83,22 @@ static bool parse_paths(PatchView *v, Error *error) {
     }
 }
 
-/* A layer's neurons are so many that one must be named. */
 static bool check_neurons(const PatchView *v, Error *error) {
-    if (v->layer == NOT_GIVEN)
-        return error_set(error, "--what neurons takes those of one layer: name it with --layer");
     return model_weights(v->study->model)->layers[v->layer].experts.n_expert == 0 ||
            error_set(error, "layer %zu has experts: their hidden numbers are not patched", v->layer);
 }
 
+/* Two names are of one place. */
+static bool parse_what(const PatchView *v, PatchWhat *what, Error *error) {
+    size_t named;
+    if (!parse_choice("--what", v->what_name, what_names, N_WHAT_NAMES, &named, error)) return false;
+    *what = (PatchWhat)(named - (named > 0));
+    return true;
+}
+
 static bool read_options(PatchView *v, Error *error) {
-    size_t what;
-    if (!parse_choice("--what", v->what_name, what_names, N_WHAT_NAMES, &what, error) ||
-        !study_check_place(v->study, v->layer, NOT_GIVEN, NOT_GIVEN, 0, error))
-        return false;
-    v->what = (PatchWhat)(what - (what > 0));
+    parse_what(v, &v->what, error); /* as check() did */
+    if (!study_check_place(v->study, v->layer, NOT_GIVEN, NOT_GIVEN, 0, error)) return false;
     if (v->path_list) return parse_paths(v, error);
     if (v->what == PATCH_NEURONS) return check_neurons(v, error);
     return !patch_has_heads(v->what) || study_check_heads(v->study, v->layer, error);
@@ -116,25 +118,23 @@ static bool check_freeze(const PatchView *v, Error *error) {
                                                       : "--what k");
 }
 
-/* Whether --what is of cells by position; a name that is none is refused later. */
-static bool names_positions(const char *name) {
-    for (size_t i = 0; i < N_WHAT_NAMES; i++)
-        if (strcmp(name, what_names[i]) == 0) return patch_has_positions((PatchWhat)(i - (i > 0)));
-    return true;
-}
-
 static bool check(const StudyOptions *options, const void *view, Error *error) {
     const PatchView *v = view;
+    PatchWhat what;
+    if (!parse_what(v, &what, error)) return false;
     if (v->path_list && (v->what_name || v->layer != NOT_GIVEN))
         return error_set(error, "--path names edges: leave out %s", v->what_name ? "--what" : "--layer");
-    if (v->svg && (v->path_list || (v->what_name && strcmp(v->what_name, "neurons") == 0)))
+    if (v->svg && (v->path_list || what == PATCH_NEURONS))
         return error_set(error, "--svg draws a grid of cells, which %s has not",
                          v->path_list ? "--path" : "--what neurons");
     bool ranged = v->from != NOT_GIVEN || v->to != NOT_GIVEN;
-    if (ranged && (v->path_list || (v->what_name && !names_positions(v->what_name))))
+    if (ranged && (v->path_list || !patch_has_positions(what)))
         return error_set(error, "--from and --to choose positions, which %s has not",
                          v->path_list ? "--path" : "this --what");
-    return check_freeze(v, error) && pairs_check(options, &v->pair, error);
+    if (what == PATCH_NEURONS && v->layer == NOT_GIVEN) /* they are so many */
+        return error_set(error, "--what neurons takes those of one layer: name it with --layer");
+    return check_freeze(v, error) && pairs_check(options, &v->pair, error) &&
+           metric_check(v->metric_name, &v->pair, error);
 }
 
 static void add_value(PatchView *v, PatchRow *row, double value, bool same, double clean, double corrupted) {

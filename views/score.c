@@ -159,8 +159,6 @@ static bool plan(Score *score, const Subject *subject, Error *error) {
     size_t n_tokens = subject->tokens.n, limit = model_config(subject->model)->n_ctx, n_ctx = limit;
     if (score->chunks && n_ctx > CHUNK_CTX) n_ctx = CHUNK_CTX;
     if (subject->n_ctx) n_ctx = subject->n_ctx;
-    if (score->chunks && score->words)
-        return error_set(error, "--chunks prints no tokens, so that --words has none to join; choose one");
     if (n_ctx > limit)
         return error_set(error, "-c %zu is more than the %zu positions that the model knows", n_ctx, limit);
     size_t least = score->chunks ? 3 : 2; /* for a half that scores a token */
@@ -229,6 +227,13 @@ static void tell_speed(const Study *study, const Score *score) {
     fprintf(stderr, "study: %zu tokens scored in %.1f s, %.1f a second; %zu were fed, %.1f a second\n",
             score->totals.n, 1e-3 * (now_ms() - score->start_ms), per_second(score, score->totals.n),
             score->n_fed, per_second(score, score->n_fed));
+}
+
+static bool check(const StudyOptions *options, const void *view, Error *error) {
+    const Score *score = view;
+    (void)options;
+    return !score->chunks || !score->words ||
+           error_set(error, "--chunks prints no tokens, so that --words has none to join; choose one");
 }
 
 static bool compute(Study *study, void *view, Error *error) {
@@ -382,6 +387,7 @@ const View view_score = {
     VIEW_OPTIONS(options),
     .defaults = &defaults,
     .size = sizeof(Score),
+    .check = check,
     .compute = compute,
     .show = show,
 };

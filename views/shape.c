@@ -64,27 +64,28 @@ typedef struct Shape {
     Growth growth[N_LENGTHS];
 } Shape;
 
-static bool find_preset(const char *name, Config *config, Error *error) {
+static const Preset *find_preset(const char *name, Error *error) {
     char names[256] = "";
     for (size_t i = 0; i < N_PRESETS; i++) {
-        const Preset *p = &presets[i];
-        if (strcmp(p->name, name) == 0) {
-            *config = (Config){.family = family_find((String){"gpt2", 4}),
-                               .n_layer = p->n_layer,
-                               .n_head = p->n_head,
-                               .n_head_kv = p->n_head,
-                               .d_model = p->d_model,
-                               .d_head = p->d_model / p->n_head,
-                               .d_ff = 4 * p->d_model,
-                               .n_vocab = PRESET_VOCAB,
-                               .n_ctx = p->n_ctx,
-                               .tied = p->tied};
-            return true;
-        }
+        if (strcmp(presets[i].name, name) == 0) return &presets[i];
         size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", p->name);
+        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", presets[i].name);
     }
-    return error_set(error, "--preset: there is no '%s'; there are %s", name, names);
+    error_set(error, "--preset: there is no '%s'; there are %s", name, names);
+    return NULL;
+}
+
+static Config config_of(const Preset *p) {
+    return (Config){.family = family_find((String){"gpt2", 4}),
+                    .n_layer = p->n_layer,
+                    .n_head = p->n_head,
+                    .n_head_kv = p->n_head,
+                    .d_model = p->d_model,
+                    .d_head = p->d_model / p->n_head,
+                    .d_ff = 4 * p->d_model,
+                    .n_vocab = PRESET_VOCAB,
+                    .n_ctx = p->n_ctx,
+                    .tied = p->tied};
 }
 
 static ShapeRow row_of(const Config *config, CountKind kind, Count count) {
@@ -178,16 +179,13 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
         return error_set(error, "no model is named: see ./study shape --help");
     if (options->model && shape->preset)
         return error_set(error, "--preset stands for a model; '%s' is one too many", options->model);
-    return true;
+    return !shape->preset || find_preset(shape->preset, error);
 }
 
 static bool compute(Study *study, void *view, Error *error) {
     Shape *shape = view;
     int64_t n_ctx = study->options->n_ctx;
-    if (study->model)
-        shape->config = *model_config(study->model);
-    else if (!find_preset(shape->preset, &shape->config, error))
-        return false;
+    shape->config = study->model ? *model_config(study->model) : config_of(find_preset(shape->preset, error));
     fill_rows(shape, study->model);
     fill_growth(shape, study->model, (double)(n_ctx ? (size_t)n_ctx : shape->config.n_ctx));
     return true;

@@ -8,11 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { N_PREDICT = 16, N_TOP = 3 /* where no option says so */ };
+
+static bool at_all_positions(const SteerView *view) {
+    return !view->position_list || strcmp(view->position_list, "all") == 0;
+}
+
 static bool parse_positions(Study *study, SteerView *view, Error *error) {
     size_t n = study->subject.tokens.n;
     const char *list = view->position_list;
     Error cause;
-    if (!list || strcmp(list, "all") == 0) return true;
+    if (at_all_positions(view)) return true;
     bool *positions = arena_new(&study->arena, n, sizeof *positions);
     if (!arena_ok(&study->arena, error, "%zu positions", n)) return false;
     view->steering.positions = positions;
@@ -41,17 +47,10 @@ static bool parse_strengths(SteerView *view, Error *error) {
     }
 }
 
-/* The rows of -o. What a file cannot say is refused: it is added, at all positions, behind layers. */
+/* The rows of -o. What is added behind no layer is refused. */
 static bool find_rows(Study *study, SteerView *view, Error *error) {
-    ProbeSite site = view->steering.site;
-    size_t n_layer = view->steering.n_layer, before = site == PROBE_RESID_PRE;
+    size_t n_layer = view->steering.n_layer, before = view->steering.site == PROBE_RESID_PRE;
     if (!view->output) return true;
-    if (view->project || view->steering.positions)
-        return error_set(
-            error, "-o: what a file holds is added at all positions: leave out --project and --positions");
-    if (site != PROBE_RESID_PRE && site != PROBE_RESID_POST)
-        return error_set(error,
-                         "-o: what a file holds is added behind a layer: --site resid_post, or resid_pre");
     if (before && view->chosen[0])
         return error_set(
             error, "-o: what a file holds is added behind a layer, and layer 0 has none before it; take "
@@ -183,19 +182,47 @@ static bool make_room(Study *study, SteerView *view, Error *error) {
     return arena_ok(arena, error, "directions of %zu layers", config->n_layer);
 }
 
+/* What a file cannot say is refused: it is added, at all positions, behind layers. */
+static bool check_file(const SteerView *view, Error *error) {
+    const char *site = view->site_name;
+    if (view->project || !at_all_positions(view))
+        return error_set(
+            error, "-o: what a file holds is added at all positions: leave out --project and --positions");
+    return !site || strcmp(site, "resid_pre") == 0 || strcmp(site, "resid_post") == 0 ||
+           error_set(error, "-o: what a file holds is added behind a layer: --site resid_post, or resid_pre");
+}
+
 static bool check(const StudyOptions *options, const void *own, Error *error) {
     const SteerView *view = own;
     (void)options;
+    if (!steer_check_source(view, error)) return false;
     if (view->strength_list && !view->sweep) return error_set(error, "--strengths goes with --sweep");
-    return !view->sweep || !view->output ||
-           error_set(error, "--sweep tries many, and -o writes one: choose a layer and a strength first");
+    const char *idle = !isnan(view->strength)         ? "--strength"
+                       : view->n_predict != NOT_GIVEN ? "-n"
+                       : view->n_top != NOT_GIVEN     ? "--top"
+                       : !isnan(view->temperature)    ? "--temp"
+                                                      : NULL;
+    if (view->sweep && idle)
+        return error_set(error, "--sweep takes --strengths and gives one number for each: leave out %s",
+                         idle);
+    if (view->sweep && view->output)
+        return error_set(error, "--sweep tries many, and -o writes one: choose a layer and a strength first");
+    return !view->output || check_file(view, error);
+}
+
+/* Takes what no option gave. */
+static void settle(SteerView *view) {
+    if (isnan(view->strength)) view->strength = 1;
+    if (isnan(view->temperature)) view->temperature = 0;
+    if (view->n_predict == NOT_GIVEN) view->n_predict = view->sweep ? 0 : N_PREDICT;
+    if (view->n_top == NOT_GIVEN) view->n_top = N_TOP;
 }
 
 static bool compute(Study *study, void *own, Error *error) {
     SteerView *view = own;
+    settle(view);
     view->steering.strength = view->strength;
     view->steering.project = view->project;
-    if (view->sweep) view->n_predict = 0;
     if (!subject_check_length(&study->subject, error)) return false;
     if (study->subject.tokens.n < 2)
         return error_set(error, "steer scores each token after the first: give a text of two tokens or more");
@@ -217,7 +244,8 @@ static void free_view(void *own) {
     for (int i = 0; i < 2; i++) free(view->texts[i].data);
 }
 
-static const SteerView defaults = {.strength = 1, .n_predict = 16, .n_top = 3};
+static const SteerView defaults = {
+    .strength = NAN, .temperature = NAN, .n_predict = NOT_GIVEN, .n_top = NOT_GIVEN};
 
 #define AT(member) offsetof(SteerView, member)
 

@@ -52,6 +52,9 @@ typedef struct SteerView {
     TextBuffer texts[2]; /* generated without and with it */
 } SteerView;
 
+/* Whether the options name one source, and the choices that go with it. In steer_source.c. */
+bool steer_check_source(const SteerView *view, Error *error);
+
 /* Fills chosen, steering.directions and the site by the options. In steer_source.c. */
 bool steer_find_directions(const Study *study, SteerView *view, Error *error);
 

@@ -12,12 +12,31 @@ static const ProbeSite sites[] = {PROBE_RESID_PRE, PROBE_ATTN_OUT, PROBE_RESID_M
                                   PROBE_RESID_POST};
 enum { N_SITES = sizeof sites / sizeof *sites };
 
-static bool choose_source(SteerView *view, Error *error) {
+/* How many sources the options name, and the last of them. */
+static size_t find_source(const SteerView *view, Source *source) {
     bool of_texts = view->plus || view->minus || view->plus_file || view->minus_file;
     const bool given[N_SOURCES] = {of_texts, view->neuron, view->token, view->file};
     size_t n = 0;
     for (size_t i = 0; i < N_SOURCES; i++)
-        if (given[i]) view->source = (Source)i, n++;
+        if (given[i]) *source = (Source)i, n++;
+    return n;
+}
+
+static bool parse_average(const SteerView *view, size_t *average, Error *error) {
+    static const char *const averages[] = {"mean", "last"};
+    return parse_choice("--average", view->average, averages, 2, average, error);
+}
+
+static bool parse_site(const SteerView *view, size_t *site, Error *error) {
+    const char *names[N_SITES];
+    for (size_t i = 0; i < N_SITES; i++) names[i] = probe_site_name(sites[i]);
+    return parse_choice("--site", view->site_name, names, N_SITES, site, error);
+}
+
+bool steer_check_source(const SteerView *view, Error *error) {
+    Source source = N_SOURCES;
+    size_t n = find_source(view, &source), average, site;
+    bool of_texts = source == FROM_TEXTS;
     if (n != 1)
         return error_set(error,
                          "%s: --plus TEXT and --minus TEXT, --plus-file and --minus-file, --neuron L3N120, "
@@ -27,23 +46,22 @@ static bool choose_source(SteerView *view, Error *error) {
         return error_set(error,
                          "a direction is the difference of two: give --plus or --plus-file, and --minus or "
                          "--minus-file");
-    return !view->average || of_texts ||
-           error_set(error, "--average goes with texts, whose positions it is over");
+    if (view->average && !of_texts)
+        return error_set(error, "--average goes with texts, whose positions it is over");
+    return parse_average(view, &average, error) && parse_site(view, &site, error);
 }
 
 /* Vectors of a neuron, and of a file, belong behind a layer. */
 static bool choose_site(const Study *study, SteerView *view, Error *error) {
-    const char *names[N_SITES];
     bool behind = view->source == FROM_NEURON || view->source == FROM_FILE;
-    size_t site = behind ? N_SITES - 1 : 0;
-    for (size_t i = 0; i < N_SITES; i++) names[i] = probe_site_name(sites[i]);
-    if (view->site_name && !parse_choice("--site", view->site_name, names, N_SITES, &site, error))
-        return false;
+    size_t site;
+    parse_site(view, &site, error); /* as steer_check_source did */
+    if (!view->site_name && behind) site = N_SITES - 1;
     view->steering.site = sites[site];
     return steering_has_site(study->model, sites[site]) ||
            error_set(error,
                      "--site: this model's attention and MLP both read resid_pre, so that there is no %s",
-                     names[site]);
+                     view->site_name);
 }
 
 /* The layers of --layers, those of a file, that of a neuron; else the middle one, or all for a sweep. */
@@ -98,10 +116,9 @@ static bool add_texts(const Study *study, SiteMeans *means, const char *text, co
 }
 
 static bool of_texts(const Study *study, SteerView *view, Error *error) {
-    static const char *const averages[] = {"mean", "last"};
     size_t average, d = model_config(study->model)->d_model;
     Arena scratch = {0};
-    if (!parse_choice("--average", view->average, averages, 2, &average, error)) return false;
+    parse_average(view, &average, error); /* as steer_check_source did */
     SiteMeans means[2];
     const char *const texts[] = {view->plus, view->minus}, *const files[] = {view->plus_file,
                                                                              view->minus_file};
@@ -167,7 +184,8 @@ bool steer_find_directions(const Study *study, SteerView *view, Error *error) {
     const Config *config = model_config(study->model);
     size_t layer = 0, neuron = 0;
     view->steering.n_layer = config->n_layer;
-    if (!choose_source(view, error) || !choose_site(study, view, error) ||
+    find_source(view, &view->source);
+    if (!choose_site(study, view, error) ||
         (view->neuron && !parse_neuron(study, view->neuron, &layer, &neuron, error)) ||
         (view->token && !study_token(study, view->token, &view->token_id, error)) ||
         (view->file && !directions_read(&view->directions, view->file, study->model, error)) ||

@@ -211,8 +211,7 @@ Generator *study_generator(const Study *study, Session *session, float temperatu
 bool study_generate(Study *study, Generator *generator, size_t n_predict, void (*each)(void *user),
                     void *user, Error *error);
 
-/* Whether -o is given; `example` is a name for it. And what must not be lost by it. */
-bool study_check_output(const Study *study, const char *output, const char *example, Error *error);
+/* What must not be lost by -o. */
 Inputs study_inputs(const Study *study);
 
 /*
