@@ -119,6 +119,7 @@ class WayBack:
         value = ctypes.c_double()
         probe = GradientProbe(None, WANTS(self._wants), VISIT_GRADIENT(self._visit))
         session._gradient(ids, terms, probe, value)
+        self._room.close()
         return value.value
 
     def arrays(self, places: Iterable[Place]) -> Dict[Place, Floats]:

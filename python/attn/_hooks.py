@@ -7,6 +7,7 @@ import ctypes
 import math
 import mmap
 import struct
+import weakref
 from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -130,35 +131,59 @@ class Room:
     """
     Memory for arrays of float32 that are kept, all 0. Large ones lie in pages of 2 MiB and nothing else, those of some size
     side by side in blocks: NumPy asks for such pages, too, but leaves up to 4 MiB of an array to small ones, whose first touch
-    takes microseconds each, in a virtual machine more than the run. A block lives as long as one of its arrays.
+    takes microseconds each, in a virtual machine more than the run. What nobody holds any more of a block is given back, so
+    that one array of many costs its own size.
     """
 
     def __init__(self) -> None:
-        self._block: Floats = np.empty(0, np.float32)
+        self._blocks: List[mmap.mmap] = []
+        self._at = self._end = 0  # of what is left of the last one
         self._n_small = 0  # bytes of arrays in small pages: as long as they are few, a large page would be mostly empty
 
     def array(self, *shape: int) -> Floats:
-        size = math.prod(shape)
-        if size * 4 < _BLOCK // 128 or self._n_small + size * 4 <= _HUGE:
-            self._n_small += size * 4
+        size = math.prod(shape) * 4
+        if size < _BLOCK // 128 or self._n_small + size <= _HUGE:
+            self._n_small += size
             return np.zeros(shape, np.float32)
-        if size * 4 > _BLOCK // 2:
-            return _large(size).reshape(shape)
-        if size > len(self._block):
-            self._block = _large(_BLOCK // 4)
-        array, self._block = self._block[:size].reshape(shape), self._block[-(-size // 16) * 16:]
-        return array
+        if size > _BLOCK // 2:
+            mapped, at, _ = _mapped(size)
+            return np.frombuffer(mapped, np.float32, size // 4, at).reshape(shape)
+        if size > self._end - self._at:
+            self._give_rest()
+            block, self._at, self._end = _mapped(_BLOCK)
+            self._blocks.append(block)
+        own: Any = (ctypes.c_char * size).from_buffer(self._blocks[-1], self._at)  # which views of the array hold, too
+        weakref.finalize(own, _advise, self._blocks[-1], mmap.MADV_DONTNEED, self._at, size).atexit = False
+        self._at += -(-size // mmap.PAGESIZE) * mmap.PAGESIZE  # pages that it shares with no other
+        return np.ndarray(shape, np.float32, own)
+
+    def _give_rest(self) -> None:
+        if self._at < self._end:
+            _advise(self._blocks[-1], mmap.MADV_DONTNEED, self._at, self._end - self._at)
+        self._at = self._end
+
+    def close(self) -> None:
+        """All is filled: what is given back from now on does not become part of a large page again."""
+        self._give_rest()
+        for block in self._blocks:
+            _advise(block, mmap.MADV_NOHUGEPAGE)
+        self._blocks.clear()
 
 
-def _large(size: int) -> Floats:
-    """[size] zeros. MemoryError: there are not so many."""
+def _advise(mapped: mmap.mmap, *advice: int) -> None:
+    with contextlib.suppress(OSError):  # a system without large pages, or pages that are locked in memory
+        mapped.madvise(*advice)
+
+
+def _mapped(size: int) -> Tuple[mmap.mmap, int, int]:
+    """Zeros in large pages, and from where to where they are those that are wanted. MemoryError: there are not so many."""
     try:
-        mapped = mmap.mmap(-1, size * 4 + 2 * _HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        mapped = mmap.mmap(-1, size + 2 * _HUGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError):
-        raise MemoryError(f"there is no memory for an array of {size * 4} bytes") from None
-    with contextlib.suppress(OSError):  # a system without such pages
-        mapped.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(mapped, np.float32, size, -np.frombuffer(mapped, np.uint8).ctypes.data % _HUGE)
+        raise MemoryError(f"there is no memory for an array of {size} bytes") from None
+    _advise(mapped, mmap.MADV_HUGEPAGE)
+    at = -np.frombuffer(mapped, np.uint8).ctypes.data % _HUGE
+    return mapped, at, at + size
 
 
 class Kept:
@@ -282,6 +307,7 @@ class Run:
             session._feed_into(ids, logits)
             if not self._again:
                 break
+        self._room.close()
         self._copied.update({place: logits for place in self._logits})
 
     def arrays(self, places: Iterable[Place]) -> Dict[Place, Floats]:

@@ -401,3 +401,15 @@ def test_a_small_array_keeps_no_large_page():
         before, size = resident(), kept[0].nbytes
         kept += [default.run_with_cache(np.arange(1, 100), name)[1][name] for _ in range(40)]
         assert size > 1 << 17 and (SANITIZED or resident() - before < 90 * size), (resident() - before, size)
+
+
+def test_one_array_of_many_costs_its_own_size():
+    """Also where those about it were in the same large pages; and it stays as it was, as does a part of it alone."""
+    with attn.load(DEFAULT, n_threads=1) as default:
+        for run in (lambda ids: default.run_with_cache(ids)[1], lambda ids: default.grad(ids, attn.loss())[1]):
+            wanted = run(np.arange(100))["mlp_post", 3].copy()
+            kept, before = [run(np.arange(100))["mlp_post", 3] for _ in range(2)], resident()
+            kept += [run(np.arange(100))["mlp_post", 3] for _ in range(8)]
+            assert SANITIZED or resident() - before < 6 * 8 * wanted.nbytes, (resident() - before, wanted.nbytes)
+            kept = [array[10:20] for array in kept]
+            assert all(np.array_equal(part, wanted[10:20]) for part in kept)
