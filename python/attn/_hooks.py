@@ -264,12 +264,13 @@ class Run:
     A function gets all heads and positions of its place at once, but the engine shows them as it comes by: all at a time
     in most places of a text of one chunk (256 tokens), head behind head in others. There the run first goes as far as the
     place, to see it whole; the function is called; and the run begins anew, with what it gave put in the place of what is
-    computed. So no function is called twice, whatever the way.
+    computed. So no function is called twice, whatever the way. repeats: tokens are fed once more behind the run.
     """
 
     watch: Watch  # its session's
 
-    def __init__(self, hooks: Hooks, n: int, keep: Sequence[Place], functions: Mapping[Place, Sequence[Hook]]) -> None:
+    def __init__(self, hooks: Hooks, n: int, keep: Sequence[Place], functions: Mapping[Place, Sequence[Hook]],
+                 repeats: bool = False) -> None:
         self._hooks, self._n, self.edits = hooks, n, bool(functions)
         self._layers = hooks.n_layer + 1
         self._logits = [place for place in keep if place[0] == Site.LOGITS]  # which the run returns anyway
@@ -278,7 +279,7 @@ class Run:
         self._functions = {self._index(place): (place, list(list_)) for place, list_ in functions.items()}
         self._seen = Seen(hooks)
         self._given: Dict[int, Floats] = {}  # what functions gave, for the passes that follow …
-        self._repeats = any(site in PIECEMEAL for site, _ in functions)  # … if any do
+        self._repeats = repeats or any(site in PIECEMEAL for site, _ in functions)  # … if any do
         self._kept: Dict[int, Kept] = {}
         self._gathered: Dict[int, Kept] = {}  # of functions that have not been called
         self._again = False

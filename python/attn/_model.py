@@ -189,8 +189,10 @@ class Model:
     @contextlib.contextmanager
     def hooks(self, fwd_hooks: FwdHooks) -> Iterator["Model"]:
         """
-        In a `with`, the functions of fwd_hooks change what passes in every run of this thread, as in run_with_hooks: in
-        `run`, `loss`, `logprobs`, `generate`, `session` … and, first, in runs that have functions of their own.
+        In a `with`, the functions of fwd_hooks change what passes in every run of this thread, and come first in runs that have
+        functions of their own. `run`, `batch`, `hidden`, `loss` and `logprobs` give them the arrays of the whole text, as
+        run_with_hooks does (the latter two without the last token, where all but that fill the context); `generate` and
+        `session` those of tokens that pass together.
         """
         before = self._standing_hooks()
         self._standing.hooks = [*before, *fwd_hooks]
@@ -300,8 +302,14 @@ class Model:
         [d_model] what the model makes of a text's last token, behind the final norm: a vector for the text, which is like
         those of texts like it. AttnError: as `run`.
         """
-        with self.session() as session:
-            return session.hidden(self.to_tokens(text, prepend_bos))
+        ids = self.to_tokens(text, prepend_bos)
+        if not self._standing_hooks():
+            with Session(self) as session:
+                return session.hidden(ids)
+        run = Run(self._hooks(), len(ids), [], self._functions(()), repeats=True)
+        with Session(self, _probe=run) as session:
+            run.feed(session, ids, np.empty((len(ids), self.config.n_vocab), np.float32))
+            return session.hidden(ids)  # the last one is fed anew, with what the functions made of it
 
     def unembed(self, resid: NDArray[Any]) -> Floats:
         """The logits [n][n_vocab] that residual vectors [n][d_model] would give if they left the last layer: the logit lens."""
@@ -385,7 +393,8 @@ class Model:
         if ids.max(initial=0) >= self.config.n_vocab:  # the last is not fed
             raise AttnError(f"token {ids.max()} is outside the vocabulary of {self.config.n_vocab}")
         if self._standing_hooks() and len(ids) > first:
-            return _chosen(self._run(ids[:-1], [], ())[0][first - 1:], ids[first:])
+            fed = ids[:max(self.config.n_ctx, len(ids) - 1)]  # functions get what `run` gives them, if it all fits
+            return _chosen(self._run(fed, [], ())[0][first - 1:len(ids) - 1], ids[first:])
         found: List[NDArray[np.float64]] = [np.empty(0)]
         with Session(self) as session:
             if first > 1:

@@ -226,6 +226,39 @@ def test_functions_in_a_block():
     assert np.array_equal(model().run(CLEAN), plain)
 
 
+def test_all_that_goes_over_a_text_gives_functions_the_same():
+    """Of a text of one chunk, of several, with patterns, and where layers keep states: a mean over positions tells."""
+    seen = []
+
+    def mean(array, name):
+        seen.append((name, array.shape))
+        array[...] = array.mean(axis=0)
+
+    def even(pattern, name):
+        seen.append((name, pattern.shape))
+        pattern[:] = np.tril(np.ones(pattern.shape[1:])) / np.arange(1, pattern.shape[1] + 1)[:, None]
+
+    with attn.load(DEFAULT) as default:
+        wide = [("blocks.3.hook_attn_out", mean), ("blocks.5.hook_mlp_out", mean),
+                ("logits", lambda array, name: seen.append((name, array.shape)))]
+        for loaded, n, hooks in ((default, 40, wide), (default, 300, wide), (model(), 20, [("blocks.0.attn.hook_pattern", even)]),
+                                 (model("lfm2"), 20, [("blocks.1.hook_resid_post", mean)])):
+            ids = np.arange(1, n + 1)
+            with loaded.hooks(hooks):
+                logits = loaded.run(ids)
+                once = seen.copy()
+                seen.clear()
+                loss, logprobs, hidden = loaded.loss(ids), loaded.logprobs(ids[:5], ids[5:]), loaded.hidden(ids)
+            assert seen == once * 3, (seen, once)
+            assert abs(loss - nll(logits, ids)) < 1e-5 and abs(logprobs.mean() + nll(logits[4:], ids[4:])) < 1e-5
+            seen.clear()
+            assert np.abs(hidden @ loaded.W_U - logits[-1]).max() < 1e-3 * np.abs(logits[-1]).max()
+    seen.clear()
+    full = np.arange(193)  # the context and one
+    with model().hooks([("hook_embed", mean)]):
+        assert np.isfinite(model().loss(full)) and seen == [("hook_embed", (192, 40))]
+
+
 def test_names():
     gpt2, llama = model(), model("llama-f32")
     _, cache = gpt2.run_with_cache(CLEAN)
