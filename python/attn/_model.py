@@ -137,7 +137,7 @@ class Model:
     def to_tokens(self, text: Text, prepend_bos: Optional[bool] = None, special: bool = False) -> NDArray[np.int32]:
         """
         The ids [n] of a text. prepend_bos: whether the token that begins a text stands in front (None: as the file says).
-        special: control tokens such as <|endoftext|> are read in the text. Ids are given back as they stand.
+        special: control tokens such as <|endoftext|> are read in the text. Ids are given back as they stand, a copy.
         """
         file = self._opened()
         if not isinstance(text, str):

@@ -23,7 +23,7 @@ Ids = Union[Sequence[int], NDArray[Any]]
 
 
 def as_ids(tokens: Ids) -> NDArray[np.int32]:
-    """[n] ids in one dimension. ValueError: they are no whole numbers, or not in one dimension."""
+    """[n] ids in one dimension, a copy. ValueError: they are no whole numbers, or not in one dimension."""
     try:
         ids = np.asarray(tokens)
     except ValueError:  # lists of several lengths
@@ -35,7 +35,7 @@ def as_ids(tokens: Ids) -> NDArray[np.int32]:
         raise ValueError(f"tokens are whole numbers in one dimension, not {said}")
     if ids.size and (ids.min() < 0 or ids.max() > 2**31 - 1):
         raise AttnError(f"token {ids.min() if ids.min() < 0 else ids.max()} is outside the vocabulary")
-    return np.ascontiguousarray(ids, np.int32)
+    return np.array(ids, np.int32)
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> int:

@@ -334,6 +334,22 @@ def test_what_goes_wrong_in_a_function_is_told():
     assert np.array_equal(model().run(CLEAN), model().run(CLEAN))
 
 
+def test_ids_are_copied():
+    """What becomes of the caller's array changes nothing, neither during a run nor before a text is written on."""
+    def spoils(array, name):
+        ids[:] = 0
+
+    for use in (lambda ids: model().run_with_cache(ids)[1], lambda ids: model().grad(ids, attn.loss())[1]):
+        ids = model().to_tokens(CLEAN)
+        cache, writes = use(ids), model().generate(ids, 5, temperature=0)
+        ids[:] = 0
+        assert list(cache.tokens) == list(model().to_tokens(CLEAN)) and "".join(cache.str_tokens) == CLEAN
+        assert "".join(writes) == "".join(model().generate(CLEAN, 5, temperature=0))
+    ids = model().to_tokens(CLEAN)
+    with model().hooks([("blocks.1.attn.hook_pattern", spoils)]):  # a second run follows
+        assert np.allclose(model().run(ids), model().run(CLEAN), atol=1e-5)
+
+
 def test_arrays_outlive_their_run():
     kept = []
     with attn.load(reference("gpt2-f32")) as loaded:
