@@ -228,11 +228,13 @@ class Session:
 
     def feed(self, tokens: Ids, n_logits: int = 1) -> Floats:
         """
-        Feeds tokens behind those that it holds; the logits [n_logits][n_vocab] of the last n_logits of them. AttnError, with
-        nothing fed: there are none, one does not exist, the context is too short, logits are not finite.
+        Feeds tokens behind those that it holds; the logits [n_logits][n_vocab] of the last n_logits of them. AttnError: there
+        are none, one does not exist, the context is too short, logits are not finite. ValueError: n_logits is more than they
+        are. After these, and exceptions of functions on hooks, nothing is fed; but a layer that keeps a state cannot go back, and
+        the session may hold nothing then.
         """
         ids = as_ids(tokens)
-        if whole("n_logits", n_logits) > ids.size:
+        if whole("n_logits", n_logits) > ids.size > 0:
             raise ValueError(f"logits of {n_logits} tokens are wanted, but {ids.size} are fed")
         logits = np.empty((n_logits, self._n_vocab), np.float32)
         self._feed_into(ids, logits)
@@ -240,7 +242,10 @@ class Session:
 
     def _feed_into(self, ids: NDArray[np.int32], logits: Floats) -> None:
         """`feed`, with memory for the logits [n_logits][n_vocab] that is there already."""
-        self._work(library.attn_feed, ids.ctypes.data, ids.size, logits.ctypes.data, len(logits))
+        n = ctypes.c_size_t()
+        with _Held(self):
+            library.attn_session_tokens(self._pointer, ctypes.byref(n))
+        self._work(library.attn_feed, ids.ctypes.data, ids.size, logits.ctypes.data, len(logits), back=n.value)
 
     def _feed_many(self, parts: Any) -> None:
         """attn_feed_many: the first part is this session's, and the others' were made beside it."""
@@ -249,12 +254,19 @@ class Session:
     def sync(self, tokens: Ids) -> Floats:
         """
         Makes it hold exactly these tokens, computing only what it did not hold; the logits [n_vocab] of the last.
-        AttnError: as `feed`, but some of the tokens may have been fed.
+        AttnError: as `feed`, but some of the tokens may have been fed. After an exception of a function it holds what it held of
+        them before; nothing, where a layer keeps a state.
         """
         ids = as_ids(tokens)
         logits = np.empty(self._n_vocab, np.float32)
-        self._work(library.attn_sync, ids.ctypes.data, ids.size, logits.ctypes.data)
+        self._work(library.attn_sync, ids.ctypes.data, ids.size, logits.ctypes.data, back=self._held_of(ids))
         return logits
+
+    def _held_of(self, ids: NDArray[np.int32]) -> int:
+        """How many of these tokens, from the first on and but for the last, attn_sync does not compute again."""
+        held = self.tokens[:max(ids.size - 1, 0)]
+        others = np.flatnonzero(held != ids[:held.size])
+        return int(others[0]) if others.size else held.size
 
     def hidden(self, tokens: Ids) -> Floats:
         """
@@ -263,7 +275,7 @@ class Session:
         """
         ids = as_ids(tokens)
         hidden = np.empty(self._d_model, np.float32)
-        self._work(library.attn_hidden, ids.ctypes.data, ids.size, hidden.ctypes.data)
+        self._work(library.attn_hidden, ids.ctypes.data, ids.size, hidden.ctypes.data, back=self._held_of(ids))
         return hidden
 
     def fork(self) -> Session:
@@ -321,14 +333,20 @@ class Session:
         self._work(library.attn_gradient, ids.ctypes.data, ids.size, terms, len(terms), ctypes.byref(probe),
                    ctypes.byref(value))
 
-    def _work(self, function: Any, *arguments: Any) -> None:
+    def _work(self, function: Any, *arguments: Any, back: Optional[int] = None) -> None:
+        """Calls a function of attn.h. back: the position to rewind to if a function on a hook, or Ctrl-C, raised."""
         error = Error()
         with _Held(self):
-            with self._watch:
-                ok = function(self._pointer, *arguments, ctypes.byref(error))
-            raised, self._watch.raised = self._watch.raised, None
-            if raised is not None:
-                raise raised
+            try:
+                with self._watch:
+                    ok = function(self._pointer, *arguments, ctypes.byref(error))
+                raised, self._watch.raised = self._watch.raised, None
+                if raised is not None:
+                    raise raised
+            except BaseException:
+                if back is not None:  # behind the last layer nobody asks whether to end: the tokens were fed all the same
+                    library.attn_rewind(self._pointer, back)
+                raise
             if self._watch.wants_end:
                 return
             if not ok and self._probe is not None and self._probe.edits and b"not finite" in error.message:

@@ -334,6 +334,35 @@ def test_what_goes_wrong_in_a_function_is_told():
     assert np.array_equal(model().run(CLEAN), model().run(CLEAN))
 
 
+def test_a_feed_that_raised_has_fed_nothing():
+    """Wherever the function was; with states, which cannot go back, the session begins anew."""
+    for name in ("gpt2-f32", "lfm2"):
+        loaded, held = model(name), [1, 2] if name == "gpt2-f32" else []
+        for hook in ("blocks.0.hook_resid_pre", f"blocks.{loaded.config.n_layer - 1}.hook_resid_post", "logits"):
+            breaks = []
+
+            def maybe(array, name):
+                if breaks:
+                    raise breaks[0]
+
+            with loaded.session(fwd_hooks=[(hook, maybe)]) as session:
+                for call in (lambda: session.feed([3, 4]), lambda: session.sync([1, 2, 3, 4]), lambda: session.sync([1, 2, 3]),
+                             *([] if hook == "logits" else [lambda: session.hidden([1, 2, 3, 4])])):
+                    session.sync([1, 2])
+                    breaks[:] = [ValueError("it breaks")]
+                    with fails(ValueError, "it breaks"):
+                        call()
+                    assert session.tokens.tolist() == held, (name, hook)
+                    breaks.clear()
+                session.sync([1, 5, 6])
+                breaks[:] = [KeyboardInterrupt("it breaks")]
+                with fails(KeyboardInterrupt, "it breaks"):
+                    session.sync([1, 2, 3])
+                assert session.tokens.tolist() == held[:1], (name, hook)
+                breaks.clear()
+                assert np.array_equal(session.sync([1, 2, 3]), loaded.run([1, 2, 3])[-1])
+
+
 def test_ids_are_copied():
     """What becomes of the caller's array changes nothing, neither during a run nor before a text is written on."""
     def spoils(array, name):
