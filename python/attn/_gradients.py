@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._hooks import Kept, Room, Seen, part, wanted
 from ._library import VISIT_GRADIENT, WANTS, AttnError, GradientProbe, Term
-from ._session import Floats, Session, whole
+from ._session import Floats, Int, Session, whole
 from ._sites import KEYED, SCALES, Hooks, Place, Site
 
 if TYPE_CHECKING:
@@ -82,17 +82,17 @@ class Metric:
         return (Term * len(found))(*found)
 
 
-def _of_token(token: Union[int, str], position: int, logprob: bool) -> Metric:
+def _of_token(token: Union[Int, str], position: int, logprob: bool) -> Metric:
     chosen: Union[int, str] = token if isinstance(token, str) else whole("token", token, 0, 2**31 - 1)
     return Metric([_Part(1.0, chosen, whole("position", position, -2**31), logprob)])
 
 
-def logit(token: Union[int, str], position: int = -1) -> Metric:
+def logit(token: Union[Int, str], position: int = -1) -> Metric:
     """The logit of a token, an id or a text that is one, after a position (negative: from the end)."""
     return _of_token(token, position, False)
 
 
-def logprob(token: Union[int, str], position: int = -1) -> Metric:
+def logprob(token: Union[Int, str], position: int = -1) -> Metric:
     """Likewise its ln p."""
     return _of_token(token, position, True)
 

@@ -19,6 +19,7 @@ from ._library import (CACHES, MOVE, STOP, VISIT, WANTS, AttnError, Copies, Erro
                        library)
 
 Floats = NDArray[np.float32]
+Int = Union[int, "np.integer[Any]"]
 Ids = Union[Sequence[int], NDArray[Any]]
 
 
@@ -220,7 +221,7 @@ class Session:
         with _Held(self):
             return int(library.attn_session_n_ctx(self._pointer))
 
-    def rewind(self, position: int) -> None:
+    def rewind(self, position: Int) -> None:
         """Forgets all positions from `position` on; or all there are, if a layer keeps a state, which cannot go back."""
         position = whole("position", position)
         with _Held(self):
@@ -230,8 +231,8 @@ class Session:
         """
         Feeds tokens behind those that it holds; the logits [n_logits][n_vocab] of the last n_logits of them. AttnError: there
         are none, one does not exist, the context is too short, logits are not finite. ValueError: n_logits is more than they
-        are. After these, and exceptions of functions on hooks, nothing is fed; but a layer that keeps a state cannot go back, and
-        the session may hold nothing then.
+        are. After these, and exceptions of functions on hooks, nothing is fed; but a layer that keeps a state cannot go back,
+        and the session may hold nothing then.
         """
         ids = as_ids(tokens)
         if whole("n_logits", n_logits) > ids.size > 0:
@@ -254,8 +255,8 @@ class Session:
     def sync(self, tokens: Ids) -> Floats:
         """
         Makes it hold exactly these tokens, computing only what it did not hold; the logits [n_vocab] of the last.
-        AttnError: as `feed`, but some of the tokens may have been fed. After an exception of a function it holds what it held of
-        them before; nothing, where a layer keeps a state.
+        AttnError: as `feed`, but some of the tokens may have been fed. After an exception of a function it holds what it held
+        of them before; nothing, where a layer keeps a state.
         """
         ids = as_ids(tokens)
         logits = np.empty(self._n_vocab, np.float32)

@@ -91,6 +91,9 @@ def test_tokens():
             assert loaded.to_tokens(list(ids)).tolist() == ids.tolist()
     assert gpt2.to_tokens("").tolist() == []
     assert gpt2.to_string(gpt2.to_tokens("naïve €")) == "naïve €"
+    assert gpt2.to_string(99999) == gpt2.to_string([99999]) == "" and gpt2.to_string(np.int32(97)) == gpt2.to_string(97)
+    with fails(attn.AttnError, "token -1 is outside"):
+        gpt2.to_string([-1])
     assert gpt2.to_str_tokens("ab") == ["a", "b"] and gpt2.to_str_tokens("é") == ["\ufffd", "\ufffd"]
     end = gpt2.to_tokens("<|endoftext|>", special=True)
     assert len(end) == 1 and len(gpt2.to_tokens("<|endoftext|>")) == 13 and gpt2.to_string(end) == "<|endoftext|>"
