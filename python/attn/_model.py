@@ -23,10 +23,12 @@ from ._gradients import NO_GRADIENT, Metric, WayBack
 from ._hooks import Asking, Cache, Hook, Names, Run, Stream, select
 from ._library import (TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, ChatOptions, Error, Message, ModelOptions, Part, Sampling,
                        check, library)
-from ._session import Floats, Ids, OpenFile, Session, as_ids, whole
+from ._session import Floats, Ids, Int, OpenFile, Session, as_ids, whole
+from ._show import View
 from ._sites import Hooks, Place, Site
 from ._weights import Row, Stacked, Weights, order_of
 
+Path = Union[str, "os.PathLike[str]"]
 Text = Union[str, Ids]  # a text, or its tokens, which are taken as they stand
 FwdHooks = Sequence[Tuple[Union[str, Callable[[str], bool]], Hook]]
 
@@ -48,7 +50,7 @@ class Config:
     n_ctx: int  # positions that it was trained for
 
 
-def load(path: Union[str, "os.PathLike[str]"], *, tokenizer: Optional[str] = None, n_threads: int = 0) -> "Model":
+def load(path: Path, *, tokenizer: Optional[Path] = None, n_threads: int = 0) -> "Model":
     """
     Opens a GGUF, llama2.c or llm.c file, or a Hugging Face folder. tokenizer: a file whose vocabulary is taken. n_threads: of
     each run (0: one for each core). AttnError: the file is not there, or not one that attn can run; the line says why.
@@ -65,7 +67,7 @@ class Model:
     the token that begins texts in front if the file says so; `prepend_bos` overrides that.
     """
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"], *, tokenizer: Optional[str] = None, n_threads: int = 0) -> None:
+    def __init__(self, path: Path, *, tokenizer: Optional[Path] = None, n_threads: int = 0) -> None:
         self.n_threads = whole("n_threads", n_threads, 0, 2**32 - 1)
         self.path = os.path.abspath(os.fsdecode(path))
         self._tokenizer = None if tokenizer is None else os.path.abspath(os.fsdecode(tokenizer))
@@ -155,10 +157,13 @@ class Model:
         n = ctypes.c_size_t()
         return ctypes.string_at(library.attn_token_text(file.pointer, token, ctypes.byref(n)), n.value)
 
-    def to_string(self, tokens: Union[int, Ids]) -> str:
-        """The text of tokens; control tokens by name, bytes that are no UTF-8 as U+FFFD, and what does not exist as nothing."""
+    def to_string(self, tokens: Union[Int, Ids]) -> str:
+        """
+        The text of tokens; control tokens by name, bytes that are no UTF-8 as U+FFFD, and ids behind the vocabulary's last as
+        nothing. AttnError: an id is negative.
+        """
         file = self._opened()
-        ids = as_ids([tokens] if isinstance(tokens, (int, np.integer)) else tokens)
+        ids = as_ids([int(tokens)] if isinstance(tokens, (int, np.integer)) else tokens)
         return b"".join(self._bytes(file, int(id_)) for id_ in ids).decode("utf-8", "replace")
 
     def to_str_tokens(self, text: Text, prepend_bos: Optional[bool] = None) -> List[str]:
@@ -322,8 +327,9 @@ class Model:
         A metric of a text, and its gradients at hooks, shaped as the hooks' arrays: `model.grad(text, attn.logit(" Mary") -
         attn.logit(" John"))`, `attn.logprob(…)`, `attn.loss()`, `2 * …`. names as in run_with_cache; None: all but
         attn.hook_result. ln….hook_scale has no gradient. It is that of the model as it is, without functions on hooks. Takes
-        about four runs' time. KeyError: the model has not such a hook. ValueError, IndexError: the metric is of a token or
-        position that is not there. TypeError: it is none. AttnError: as `run`, and where the metric is not finite.
+        about four runs' time. KeyError: the model has not such a hook. ValueError: the metric is of a text that is not one
+        token. IndexError: of a position that is not there. TypeError: it is none. AttnError: as `run`, also of the metric's
+        tokens, and where the metric is not finite.
         """
         self._refuse_hooks("a gradient")
         if not isinstance(metric, Metric):
@@ -447,36 +453,37 @@ class Model:
 
     # Views.
 
-    def study(self, view: str, text: Optional[Text] = None, **options: Any) -> Dict[str, Any]:
+    def study(self, view: str, text: Optional[Text] = None, **options: Any) -> View:
         """
-        The JSON of a view of `study` as a dict: "next", "score", "attend", "heads", "lens", "explain" … Its keys stand in
-        docs/JSON.md, its options in docs/STUDY.md: `top=5` is `--top 5`, `n=3` is `-n 3`, `no_sink=True` is `--no-sink`;
-        numbers in a list are one list (`layers=[0, 3]`), of texts in a list each is given an option of its own; None and False
-        leave it out. A second model, of `compare`, is `other=`. The program runs by itself and opens the file anew, so this takes
-        the time of opening, too. AttnError: the program's line.
+        The JSON of a view of `study`, all but "case", as a dict: "next", "score", "attend", "heads", "lens", "explain" … Its keys
+        stand in docs/JSON.md, its options in docs/STUDY.md: `top=5` is `--top 5`, `n=3` is `-n 3`, `no_sink=True` is
+        `--no-sink`; numbers in a list are one list (`layers=[0, 3]`), of texts in a list each is given an option of its own; None
+        and False leave it out. A second model, of `compare`, is `other=`. The program runs by itself and opens the file anew, so
+        this takes the time of opening, too. AttnError: the program's line. ValueError: ids, or an option, are longer than the
+        128 KiB that an argument of a program may have; a str may be of any length.
         """
         self._opened()
         self._refuse_hooks(f"the view {view!r}")
-        if self._tokenizer is not None:
+        if self._tokenizer is not None and view != "shape":  # which reads weights alone, and runs nothing
             options.setdefault("tokenizer", self._tokenizer)
-        if self.n_threads:
+        if self.n_threads and view != "shape":
             options.setdefault("threads", self.n_threads)
         given = text if text is None or isinstance(text, str) else as_ids(text)
         return _study.run(view, self.path, given, options)
 
-    def patch(self, clean: Text, corrupted: str, answer: str, wrong: Optional[str] = None, **options: Any) -> Dict[str, Any]:
+    def patch(self, clean: Text, corrupted: str, answer: str, wrong: Optional[str] = None, **options: Any) -> View:
         """Activation patching: `study patch`; `what="z"`, `path="L3H4:final"`, `noising=True` …"""
         return self.study("patch", clean, corrupted=corrupted, answer=answer, wrong=wrong, **options)
 
-    def attribute(self, text: Text, answer: Optional[str] = None, **options: Any) -> Dict[str, Any]:
+    def attribute(self, text: Text, answer: Optional[str] = None, **options: Any) -> View:
         """The parts that raise the answer's logit: `study attribute`; `by="gradient"`, `edges=True` with `corrupted=` …"""
         return self.study("attribute", text, answer=answer, **options)
 
-    def ablate(self, text: Text, heads: Optional[str] = None, **options: Any) -> Dict[str, Any]:
+    def ablate(self, text: Text, heads: Optional[str] = None, **options: Any) -> View:
         """The cost of a text without some heads, "L4H1,L3MLP": `study ablate`; `by="mean"`, `sweep="heads"` …"""
         return self.study("ablate", text, heads=heads, **options)
 
-    def steer(self, text: Text, plus: str, minus: str, **options: Any) -> Dict[str, Any]:
+    def steer(self, text: Text, plus: str, minus: str, **options: Any) -> View:
         """The text that comes when a direction, from a text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
         return self.study("steer", text, plus=plus, minus=minus, **options)
 

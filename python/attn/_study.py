@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 from typing import Any, Dict, List, Optional, Union
@@ -52,8 +53,10 @@ def _arrays(value: Any) -> Any:
 def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], options: Dict[str, Any]) -> View:
     """
     The object that `study VIEW MODEL` prints with --json, with arrays where there are numbers; of a page that is written, its
-    file. The text comes by stdin, so it may be long and begin with anything.
+    file. The text comes by stdin, so it may be long and begin with anything; ids are an argument, which may have 128 KiB.
     """
+    if view == "case":
+        raise ValueError("case is of a JSON file, and of no model: study case FILE.json")
     other = options.pop("other", None)
     file = options.get("output") if view == "view" else None
     command = [find("ATTN_STUDY", "study", "study"), view, model, *([] if other is None else [str(other)]),
@@ -61,12 +64,16 @@ def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], option
     given = b""
     if isinstance(text, str):
         command += ["-f", "-"]
-        given = text.encode() + b"\n"  # of which one end of line is dropped
+        given = text.encode() + b"\r\n"  # the one end of line that is dropped, whatever the text ends with
     elif text is not None:
         command += ["--ids", ",".join(map(str, text))]
+    command += _words(options)
     try:
-        ended = subprocess.run([*command, *_words(options)], input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        ended = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.E2BIG:
+            raise ValueError(f"study {view}: {max(map(len, command))} characters are more than an argument of a program may "
+                             "have: ids and options are arguments, while a text (a str) may be of any length") from None
         raise AttnError(f"{command[0]}: {error}") from None
     said = ended.stderr.decode("utf-8", "replace").strip()
     if ended.returncode != 0:

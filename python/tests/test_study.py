@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import typing
 import zipfile
 
 import numpy as np
@@ -77,6 +78,12 @@ def test_the_usual_ones_have_names():
     assert model().steer("the cat", "a", "b", layers=[1])["command"] == "steer"
 
 
+def test_hints_say_what_is_given_and_taken():
+    for name in ("study", "patch", "attribute", "ablate", "steer"):
+        assert typing.get_type_hints(getattr(attn.Model, name))["return"] is attn.View
+    assert typing.get_type_hints(attn.load)["tokenizer"] == typing.Optional[typing.get_type_hints(attn.load)["path"]]
+
+
 def test_errors_are_the_program_s_line():
     with fails(attn.AttnError, "^study: there is no command 'nxt'; did you mean next"):
         model().study("nxt", "a")
@@ -88,6 +95,27 @@ def test_errors_are_the_program_s_line():
         model().study("next", "")
     with fails(attn.AttnError, "192"):
         model().study("attend", "a" * 300)
+
+
+def test_options_of_the_model_go_where_they_are_taken():
+    """Those of `load`, to every view that runs something; `shape` runs nothing, `case` has no model."""
+    with attn.load(GPT2, tokenizer=reference("gpt2-f32"), n_threads=1) as loaded:
+        for view in ("tokens", "score", "heads", "circuit", "shape"):
+            assert loaded.study(view, None if view in ("heads", "circuit", "shape") else "the cat")["command"] == view
+    for loaded in (model(), attn.load(GPT2, n_threads=1)):
+        with fails(ValueError, "^case is of a JSON file"):
+            loaded.study("case")
+
+
+def test_texts_and_ids_as_they_are_given():
+    for text in ("a\r", "a\r\r", "a\r\n", "a\n", "a\n\r", "a", "\r\n", "\n", "-p", "\r"):
+        ids = [token["id"] for token in model().study("tokens", text)["tokens"]]
+        assert ids == model().to_tokens(text).tolist(), (text, ids)
+    assert model().study("score", np.full(40000, 65))["n_tokens"] == 40000
+    for ids, options in ((np.full(50000, 65), {}), ([1], {"token": "a" * 140000})):
+        with fails(ValueError, "study score: 1[0-9]{5} characters are more than .* a text .a str. may be of any length"):
+            model().study("score", ids, **options)
+    assert model().study("tokens", "a" * 150000)["n_tokens"] == 150000
 
 
 def test_the_wheel_holds_all_that_it_needs():
