@@ -66,6 +66,9 @@ static void read_rope(KeyReader *reader, Config *config) {
          yarn = string_equals(type, "yarn");
     if (reader->ok) /* of folders, whose rows of q and k lie as they were trained */
         reader->ok = checkpoint_string(reader->checkpoint, "attn.rope.pairing", &pairing, reader->error);
+    if (reader->ok)
+        reader->ok =
+            checkpoint_bool(reader->checkpoint, "attn.rope.dynamic", &config->rope_is_dynamic, reader->error);
     if (!none && !yarn && !string_equals(type, "linear"))
         keys_fail(reader, "RoPE scaling '%.*s' is not supported; linear, yarn and longrope are",
                   string_shown(type), type.data);
@@ -115,7 +118,8 @@ static void read_windows(KeyReader *reader, Config *config) {
     reader->ok = checkpoint_u64(reader->checkpoint, keys_name(reader, "attention.sliding_window").text,
                                 &window, reader->error);
     if (!reader->ok || window == 0) return;
-    if (window > MAX_CONTEXT) window = 0; /* no text is as long */
+    if (window > MAX_CONTEXT)
+        window = MAX_CONTEXT; /* it hides nothing, but its layers may turn otherwise than others */
     config->window = (size_t)window;
     if (checkpoint_is_array(reader->checkpoint, key.text)) {
         config->window_layers = read_layers(reader, config, pattern);

@@ -23,6 +23,7 @@ typedef struct Config {
     size_t n_ctx;           /* positions that the model was trained for */
     size_t position_offset; /* rows of position_embd before that of position 0 */
     float norm_eps;
+    bool rope_is_dynamic;        /* further positions turn by how long the text is, which is not done here */
     RopeConfig rope, local_rope; /* of global and of local layers; pairing ROPE_NONE: they do not turn */
     size_t window; /* keys that a query of a local layer sees, its own among them; 0: all are global */
     uint32_t window_period;  /* as in Family, if there are no window_layers */

@@ -16,8 +16,12 @@ LINKS = $(LIBDIR)/libattn.so $(LIBDIR)/$(SONAME)
 # Without lines for debuggers: half of the size. STRIP=true leaves them.
 STRIP ?= $(shell $(CC) -print-prog-name=strip)
 
+# A list of make's is parted by spaces: a path with one would be another's.
+check_paths = $(if $(word 2,$(foreach path,DESTDIR PREFIX LIBDIR INCLUDEDIR MANDIR,$(wordlist 2,99,$($(path)))) x),\
+    $(error DESTDIR, PREFIX and the other folders must not have spaces in their names))
+
 install: $(BUILT)
-	@for file in $(INSTALLED); do \
+	@$(check_paths)for file in $(INSTALLED); do \
 	    from=$${file%%:*} to=$(DESTDIR)$${file#*:} mode=644; if [ -x $$from ]; then mode=755; fi; \
 	    echo "install $$to"; install -D -m $$mode $$from $$to || exit 1; \
 	    case $$from in \
@@ -31,5 +35,5 @@ install: $(BUILT)
 	    -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIBS))|' -e 's|@RPATH@|$(RPATH)|' attn.pc.in >$(DESTDIR)$(PKGCONFIG)
 
 uninstall:
-	rm -f $(addprefix $(DESTDIR),$(foreach file,$(INSTALLED),$(lastword $(subst :, ,$(file)))) $(LINKS) $(PKGCONFIG))
+	$(check_paths)rm -f $(addprefix $(DESTDIR),$(foreach file,$(INSTALLED),$(lastword $(subst :, ,$(file)))) $(LINKS) $(PKGCONFIG))
 	-rmdir $(DESTDIR)$(PREFIX)/share/attn

@@ -68,6 +68,12 @@ static bool plan_session(const Model *model, const SessionOptions *options, Plan
         return error_set(error,
                          "%s: a context of %zu is more than the %zu positions that the model has learned",
                          path, n_ctx, config->n_ctx);
+    if (config->rope_is_dynamic && n_ctx > config->n_ctx)
+        return error_set(
+            error,
+            "%s: a context of %zu is more than the %zu positions of the training, behind which this "
+            "model scales RoPE dynamically, as is not done here",
+            path, n_ctx, config->n_ctx);
     size_t d_attn = config->n_head * config->d_head, widest = config->d_model;
     size_t d_hidden = widest_hidden(config, &model->weights);
     size_t n_experts = config->n_expert ? experts_floats(config->n_expert, config->d_model) : 0;

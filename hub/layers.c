@@ -100,6 +100,11 @@ static void add_windows(Builder *builder, const HubFamily *family, const Json *c
     const Json *width = hub_find(config, windows[row].key);
     bool used = !hub_listed(" qwen2 qwen3 ", family->model_type) ||
                 hub_bool(builder, config, "use_sliding_window", false);
+    if (width && width->kind == JSON_NULL &&
+        hub_listed(" gemma3 gemma3_text cohere2 olmo3 ", family->model_type))
+        builder_fail(builder,
+                     "config.json: \"%s\" is null: which layers would turn as those with a window do?",
+                     windows[row].key);
     if (width && width->kind != JSON_NULL && used)
         hub_add(builder, ".attention.sliding_window", VALUE_U32, windows[row].key, width);
     else if ((!width && used && windows[row].width) || strcmp(architecture, "phi3") == 0)

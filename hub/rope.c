@@ -195,8 +195,9 @@ void hub_rope(Builder *builder, const HubFamily *family, const Json *config) {
         add_yarn(builder, config, rope);
     } else if (string_equals(type, "longrope") || string_equals(type, "su") || string_equals(type, "yarn")) {
         add_longrope(builder, config, rope, (uint64_t)rope_dim);
-    } else if (type.n && !string_equals(type, "default") && !string_equals(type, "dynamic")) {
-        /* "dynamic" changes nothing within the context that the model was trained for */
+    } else if (string_equals(type, "dynamic")) {
+        builder_bool(builder, "attn.rope.dynamic", true); /* it begins behind the context of the training */
+    } else if (type.n && !string_equals(type, "default")) {
         builder_fail(builder, "config.json: RoPE scaling '%.*s' is not supported", string_shown(type),
                      type.data);
     }

@@ -295,8 +295,9 @@ static void turn_weights(Folder *folder) {
         checkpoint->progress(checkpoint->user, what, (size_t)(all / MIB), (size_t)(all / MIB));
 }
 
-/* Takes the output off where it is the embedding by another name, as PyTorch has it. */
-static void drop_tied(Checkpoint *checkpoint) {
+/* Takes the output off where it is the embedding by another name, as PyTorch has it; or misses one that should be apart. */
+static void drop_tied(Folder *folder, bool is_apart) {
+    Checkpoint *checkpoint = folder->builder.checkpoint;
     const Tensor *embedding = NULL;
     Tensor *output = NULL;
     for (size_t i = 0; i < checkpoint->n_tensors; i++) {
@@ -304,6 +305,9 @@ static void drop_tied(Checkpoint *checkpoint) {
         if (string_equals(tensor->name, "token_embd.weight")) embedding = tensor;
         if (string_equals(tensor->name, "output.weight")) output = tensor;
     }
+    if (is_apart && embedding && !output)
+        builder_fail(&folder->builder,
+                     "config.json: \"tie_word_embeddings\" is false, but the weights have no lm_head.weight");
     if (embedding && output && embedding->data == output->data && embedding->n_bytes == output->n_bytes)
         *output = checkpoint->tensors[--checkpoint->n_tensors];
 }
@@ -311,9 +315,10 @@ static void drop_tied(Checkpoint *checkpoint) {
 void folder_add_tensors(Folder *folder) {
     const Json *tie = hub_get(folder->config, "tie_embedding"); /* LFM2 */
     if (!tie) tie = hub_get(folder->config, "tie_word_embeddings");
-    folder->tied = tie && tie->kind == JSON_BOOL ? tie->boolean : folder->family->tied;
+    const bool is_said = tie && tie->kind == JSON_BOOL;
+    folder->tied = is_said ? tie->boolean : folder->family->tied;
     for (size_t i = 0; i < folder->stored.n && folder->builder.ok; i++)
         add_tensor(folder, &folder->stored.tensors[i]);
-    if (folder->builder.ok) drop_tied(folder->builder.checkpoint);
+    if (folder->builder.ok) drop_tied(folder, is_said && !folder->tied);
     if (folder->builder.ok) turn_weights(folder);
 }

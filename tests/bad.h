@@ -122,7 +122,7 @@ static inline Gguf model_as(const char *architecture) {
         snprintf(names[i], sizeof names[i], "%s%s", architecture, gguf.keys[i].name + 5);
         gguf.keys[i].name = names[i];
     }
-    snprintf(names[gguf.n_keys], sizeof *names, "%s.attention.layer_norm_epsilon", architecture);
+    snprintf(names[gguf.n_keys], sizeof *names, "%.32s.attention.layer_norm_epsilon", architecture);
     gguf_f32(&gguf, names[gguf.n_keys], 1e-5f);
     return gguf;
 }

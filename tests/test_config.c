@@ -446,7 +446,7 @@ static void test_same_keys(void) {
         {"llama", ROPE("llama3", ""),
          ROPE("llama3", ", 'factor': 8, 'low_freq_factor': 1, 'high_freq_factor': 4, "
                         "'original_max_position_embeddings': 8192")},
-        {"llama", ROPE("dynamic", ", 'factor': 2"), ""},
+        {"llama", ROPE("dynamic", ", 'factor': 2"), "'rope_scaling': {'type': 'dynamic', 'factor': 3}"},
         {"llama", ROPE("yarn", ", 'original_max_position_embeddings': 16"),
          ROPE("yarn", ", 'original_max_position_embeddings': 16, 'factor': 4")},
         {"llama", "'rope_scaling': {'type': 'linear', 'factor': 2}", ROPE("linear", ", 'factor': 2")},

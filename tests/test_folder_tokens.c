@@ -245,6 +245,21 @@ static void test_added_pieces(void) {
     empty_folder();
 }
 
+/* The last added tokens of tokenizer.json may have no row, but not one amid the others, nor a piece of the model. */
+static void test_added_without_rows(void) {
+    put_text(
+        "tokenizer.json",
+        "{\"added_tokens\":[{\"id\":1,\"content\":\"b\",\"special\":true},{\"id\":2,\"content\":\"<x>\",\"special\":true},"
+        "{\"id\":3,\"content\":\"<image>\",\"special\":true},{\"id\":4,\"content\":\"<far>\",\"special\":true}],"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]},\"decoder\":{\"type\":\"Fuse\"}}");
+    for (unsigned n = 1; n <= 6; n++) {
+        put_llama(n);
+        check_roles(folder, n < 2 ? 2 : n, -1, -1, false);
+        check_text(folder, n > 2 ? "ab<x>" : "ab", ENCODE_SPECIAL, n > 2 ? "0 1 2" : "0 1");
+    }
+    empty_folder();
+}
+
 /* The file that quantize makes of the folder has the ids that it has; so says llama.cpp, where it is built. */
 static void check_quantized(const char *text, const char *wanted, const char *with_ends) {
     const char *program = getenv("QUANTIZE"), *home = getenv("HOME"), *oracle = getenv("ORACLE");
@@ -597,6 +612,7 @@ int main(void) {
     RUN(test_refused_vocabularies);
     RUN(test_roles);
     RUN(test_added_pieces);
+    RUN(test_added_without_rows);
     RUN(test_quantize);
     RUN(test_quantize_bytes);
     end_folder();

@@ -74,7 +74,8 @@ static void test_keys(void) {
          1,
          NULL},
         {"llama", {{"attention.sliding_window", U32, 1 << 30}}, WINDOW, 1 << 30, NULL},
-        {"llama", {{"attention.sliding_window", U32, (1 << 30) + 1.0}}, WINDOW, 0, NULL},
+        {"llama", {{"attention.sliding_window", U32, (1 << 30) + 1.0}}, WINDOW, 1 << 30, NULL},
+        {"cohere2", {{"attention.sliding_window", U32, UINT32_MAX}}, LAYER_3_TURNS, 0, NULL},
         {"cohere2", {{"attention.sliding_window", U32, 4}}, LAYER_0_TURNS, 1, NULL},
         {"cohere2", {{"attention.sliding_window", U32, 4}}, LAYER_3_TURNS, 0, NULL},
         {"cohere2", {{NULL}}, LAYER_3_TURNS, 1, NULL},
@@ -378,6 +379,26 @@ static void test_words(void) {
     }
 }
 
+/* Behind the positions of the training RoPE would be scaled by the length of the text. */
+static void test_dynamic_rope(void) {
+    Gguf gguf = model_as("llama");
+    Error error = {{0}};
+    gguf_key(&gguf, "attn.rope.dynamic", BOOL, "\1", 1);
+    Model *model = accept(&gguf);
+    size_t n_ctx = model ? model_config(model)->n_ctx : 0;
+    for (size_t more = 0; model && more < 2; more++) {
+        SessionOptions options = {.kv_dtype = DTYPE_F32,
+                                  .n_ctx = n_ctx + more,
+                                  .compute = {.kernels = kernels_pick(NULL, NULL), .threads = pool}};
+        Session *session = session_new(model, &options, &error);
+        CHECK((session == NULL) == (more == 1) &&
+                  (session || strstr(error.message, "scales RoPE dynamically")),
+              "%zu: %s", n_ctx + more, error.message);
+        session_free(session);
+    }
+    model_close(model);
+}
+
 /* Patterns of a head [N_SEEN][N_SEEN], as a probe sees them. */
 enum { N_SEEN = 200 };
 
@@ -460,6 +481,8 @@ static void test_shapes(void) {
     for (size_t i = 0; i < COUNT(edits); i++) {
         Gguf gguf = experts_model(2, 1);
         GgufTensor *tensor = gguf_find_tensor(&gguf, edits[i].name);
+        CHECK(tensor, "%s", edits[i].name);
+        if (!tensor) continue;
         memcpy(tensor->dims, edits[i].dims, sizeof edits[i].dims);
         tensor->n_dims = 4;
         refuse(&gguf, edits[i].tells, edits[i].name);
@@ -567,6 +590,7 @@ int main(void) {
     RUN(test_hidden_not_finite);
     RUN(test_sampling_of_files);
     RUN(test_words);
+    RUN(test_dynamic_rope);
     RUN(test_watched_ring);
     RUN(test_templates);
     RUN(test_shapes);

@@ -407,6 +407,8 @@ static void test_refused_keys(void) {
          "\"expansion_ratio\" is 0"},
         {"mpt", "\"d_model\": 4, \"n_layers\": 1, \"n_heads\": 2, \"expansion_ratio\": 1025",
          "\"expansion_ratio\" is 1025"},
+        {"llama", HEADS ", \"tie_word_embeddings\": false",
+         "\"tie_word_embeddings\" is false, but the weights have no lm_head.weight"},
         {"gemma2", HEADS ", \"query_pre_attn_scalar\": 0", "\"query_pre_attn_scalar\" is 0"},
         {"llama", HEADS ", \"quantization_config\": {}", "its weights are quantised (by some method)"},
         {"llama", HEADS ", \"quantization_config\": {\"quant_method\": \"mxfp4\"}",

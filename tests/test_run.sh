@@ -528,7 +528,6 @@ refuses_each <<'END'
 1 none:x: cannot open                                        | "$gpt2" -p Hi --steer "$tmp/none:x"
 1 one.npy: one vector, of no layer                           | "$gpt2" -p Hi --steer tests/data/study/one.npy
 1 control.gguf:1e7: the strength is not in -1000000 to 1000000 | "$gpt2" -p Hi --steer $vector:1e7
-1 control.gguf:nan: the strength is not in -1000000 to 1000000 | "$gpt2" -p Hi --steer $vector:nan
 1 this is the vector that is read                            | "$gpt2" -p Hi -n 0 --steer "$tmp/a:b:2" --logits "$tmp/a:b"
 END
 has test ! -e "$tmp/none.npy"

@@ -145,6 +145,19 @@ static bool read_added(VocabReader *from, const Json *added, const int64_t *ids,
     return true;
 }
 
+/* Whether an added token lies behind the embedding's rows, and is not the model's own. */
+static bool has_no_row(const VocabReader *from, const Json *vocab, const Json *token) {
+    const String text = json_string(json_get(token, "content"));
+    int64_t id, own;
+    if (from->n_rows == 0 || !json_integer(json_get(token, "id"), &id) || id < (int64_t)from->n_rows)
+        return false;
+    for (size_t i = 0; i < vocab->n; i++) {
+        String other = {0};
+        if (!model_token(from, vocab, i, &other, &own) || string_compare(other, text) == 0) return false;
+    }
+    return true;
+}
+
 static bool read_tokens(VocabReader *from) {
     static const Json none = {.kind = JSON_ARRAY};
     const Json *vocab = json_get(from->model, "vocab"), *added = json_get(from->root, "added_tokens");
@@ -152,6 +165,10 @@ static bool read_tokens(VocabReader *from) {
         return refuse_key(from, "missing in the model:", "vocab");
     if (!added || added->kind == JSON_NULL) added = &none;
     if (added->kind != JSON_ARRAY) return refuse_key(from, "not a list:", "added_tokens");
+    Json embedded =
+        *added; /* the last ones may have no row: Gemma 3's image token, say, in its models of text */
+    while (embedded.n > 0 && has_no_row(from, vocab, json_item(&embedded, embedded.n - 1))) embedded.n--;
+    added = &embedded;
     if (!count_ids(from, vocab, added)) return false;
     size_t most = from->rows_are_said ? 4 * ((size_t)vocab->n + added->n) + 4096 : SIZE_MAX; /* as above */
     if (from->n < from->n_rows && from->n_rows <= most) from->n = from->n_rows;
