@@ -89,6 +89,7 @@ static void route(void *user, const HttpRequest *request, HttpAnswer *answer) {
         refuse(answer, 405);
     else if (!asks)
         *answer = (HttpAnswer){200, "text/html", page_policy, serve->page, serve->n_page};
+    answer->allow = asks ? "POST" : "GET, HEAD";
 }
 
 /* ---- Requests ---- */

@@ -207,14 +207,15 @@ static void begin_writing(Server *server, Connection *c) {
     gmtime_r(&now, &utc);
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &utc);
     c->closes = c->closes || c->request.closes;
+    const bool refused = answer->status == 405;
     c->n_head = (size_t)snprintf(
         c->head, sizeof c->head,
         "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
-        "%sConnection: %s\r\nContent-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\n"
+        "%s%s%sConnection: %s\r\nContent-Security-Policy: %s\r\nX-Content-Type-Options: nosniff\r\n"
         "Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n"
         "Cross-Origin-Opener-Policy: same-origin\r\nCache-Control: no-store\r\n\r\n",
-        answer->status, http_reason(answer->status), date, answer->type, answer->n,
-        answer->status == 405 ? "Allow: GET, HEAD, POST\r\n" : "", c->closes ? "close" : "keep-alive",
+        answer->status, http_reason(answer->status), date, answer->type, answer->n, refused ? "Allow: " : "",
+        refused ? answer->allow : "", refused ? "\r\n" : "", c->closes ? "close" : "keep-alive",
         answer->policy);
     c->n_body = string_equals(c->request.method, "HEAD") ? 0 : answer->n;
     c->sent = 0;

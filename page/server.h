@@ -17,7 +17,8 @@ typedef struct HttpAnswer {
     const char *policy; /* Content-Security-Policy */
     const char *body;   /* [n] */
     size_t n;
-    char *owned; /* freed when the answer has gone out: the body, or NULL where that lives on */
+    char *owned;       /* freed when the answer has gone out: the body, or NULL where that lives on */
+    const char *allow; /* with status 405: the methods that the target takes */
 } HttpAnswer;
 
 typedef struct Service {

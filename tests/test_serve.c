@@ -359,6 +359,9 @@ static void test_refusals(void) {
         CHECK(!strstr(reply.head, "Connection: close") == !cases[i].closes, "%s", cases[i].request);
         CHECK(strstr(reply.head, "nosniff") && !strstr(reply.head, "Access-Control"), "%s", reply.head);
         CHECK(reply.status != 404 || strcmp(reply.body, "Not Found") == 0, "%s", reply.body);
+        const char *methods =
+            strstr(cases[i].request, "@ask ") ? "\r\nAllow: POST\r\n" : "\r\nAllow: GET, HEAD\r\n";
+        CHECK(!strstr(reply.head, methods) == (reply.status != 405), "%s", reply.head);
         release(&reply);
     }
     /* A token that is wrong at one place, whichever. */

@@ -65,6 +65,7 @@ const Address = (() => {
     const off = (fields.get('off') ?? '').split(',').map((word) => /^(L\d{1,4}(?:H\d{1,4}|MLP))=(\d+(?:\.\d+)?)$/.exec(word)).filter(Boolean);
     if (off.length > 0) values.off = Object.fromEntries(off.map(([, name, factor]) => [name, Number(Number(factor).toFixed(3))]).filter(([, factor]) => factor <= MAX_FACTOR));
     if (/^\d+(,\d+)*$/.test(fields.get('ids') ?? '') && values.text !== undefined) idsOf.set(values.text, fields.get('ids').split(',').map(Number));
+    else if (values.text !== undefined) idsOf.delete(values.text);
     remember(...fields.getAll('tried'));
     return values;
   }
@@ -151,6 +152,7 @@ const Address = (() => {
     change({ ...initial, text: state.text, ...values, query });
     placeWanted = state.text === followed ? null : query;
     if (run) fit();
+    if (isLive()) followText(); // perhaps of other tokens
   });
   return { read: () => read(location.hash.slice(1) || document.documentElement.dataset.state || ''), fit };
 })();

@@ -329,6 +329,9 @@
   for (const radio of document.querySelectorAll('input[name=by]')) radio.addEventListener('change', () => change({ by: radio.value }));
   byId('no-sink').addEventListener('change', (event) => change({ noSink: event.target.checked }));
 
+  addPart(['run'], () => {
+    pointed = null; // which may be no more
+  }, 'first');
   addPart(['heads', 'theme', 'heads scores'], drawChosen);
   addPart(['shape', 'by', 'noSink', 'theme', 'size'], drawPattern);
   addPart(['run', 'heads', 'off', 'changes'], drawPattern, 'late');

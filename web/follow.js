@@ -8,6 +8,8 @@ const PIECE = 64; // positions asked for at a time
 const LENS_PIECE = 8;
 const IDLE_MS = 400; // without a key before what takes longer is asked for
 let followed = null; // the text that `run` is of
+let underWay = null; // the text that is asked for
+let own = null; // the page's first text, whose tokens may be others than it is read as: without BOS, with control tokens, written
 let toEnd = false; // the eye goes to the last token of the text that is asked for
 let placeWanted = null; // the place that an address asks for, until the numbers of its text are there
 let isBlank = false; // nothing is typed, so that there are no numbers
@@ -33,13 +35,14 @@ function goTo(text, written = state.written) {
 }
 
 /* A question about a text, or about the one that there are numbers of. */
-const askedOf = (text, view, ...options) => [view, ...(idsOf.has(text) ? ['--ids', idsOf.get(text).join(','), '--no-bos'] : ['-p', text]), ...options];
+const askedOf = (text, view, ...options) => [view, ...(idsOf.has(text) ? ['--ids', idsOf.get(text).join(',')] : ['-p', text]), ...options];
 const asked = (view, ...options) => askedOf(followed, view, ...options);
 
 function followText() {
   clearTimeout(idle);
   drop('tokens', 'text', 'without', 'explain', 'lens', 'tour', 'heads', 'rest');
   const { text } = state;
+  underWay = text;
   if (text === '' && run && run.bosId === undefined) {
     isBlank = true;
     refuseText('');
@@ -48,6 +51,11 @@ function followText() {
   want('tokens', askedOf(text, 'tokens'), ({ tokens }) => {
     if (run && tokens.length > run.facts.n_ctx) {
       refuseText(say('long text', tokens.length, run.facts.n_ctx));
+      return;
+    }
+    if (text === own && text === followed && !idsOf.has(text) && (tokens.length !== run.n || sameTokens(tokens, run.tokens) < run.n)) {
+      idsOf.set(text, run.tokens.map(({ id }) => id));
+      followText();
       return;
     }
     const same = run ? Math.min(sameTokens(tokens, run.tokens), run.n) : 0;
@@ -79,6 +87,7 @@ function followPiece(text, from, n) {
       return;
     }
     toEnd = false;
+    underWay = null;
     if (idsOf.has(text) && !endsIn(text)) { // they spell another text
       idsOf.delete(text);
       followText();
@@ -96,6 +105,7 @@ function refuseText(message) {
     followText();
     return;
   }
+  underWay = null;
   problem = state.text === '' ? say('no text') : message.replace(/^study: /, '');
   touch('problem');
 }
@@ -187,7 +197,8 @@ function followIdle() {
   wantLens('rest', from, to);
 }
 
-addPart(['text'], () => isLive() && state.text !== null && state.text !== followed && followText(), 'always');
+/* Also back to the text that is shown, while another one is asked for or was refused. */
+addPart(['text'], () => isLive() && state.text !== null && (state.text !== (underWay ?? followed) || problem !== null) && followText(), 'always');
 addPart(['off'], () => isLive() && state.text === followed && followChanges());
 addPart(['query', 'heads', 'shape', 'off', 'changes'], () => isLive() && state.text === followed && followPlace());
 addPart(['source'], () => isLive() && state.text !== null && followText(), 'always');

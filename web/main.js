@@ -112,6 +112,7 @@
   if (data) {
     run = new Run(data);
     followed = run.texts.join('').replace(/^ /, '');
+    own = followed;
     if (followed !== run.texts.join('')) idsOf.set(followed, run.tokens.map((token) => token.id)); // whose the space is, the ids know
     state.query = data.query;
     if (data.n_prompt < run.n) state.written = endsIn(followed)?.[data.n_prompt - 1] ?? null;

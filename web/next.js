@@ -97,6 +97,7 @@ function drawnFrom(position, { temperature, topP, topK, minP }) {
 
 /* Texts that were tried, so that one can go back to each; the tree is made of which begins another. */
 let tried = [];
+const writtenIn = new Map(); // where in each of them the model began
 
 function remember(...texts) {
   tried = [...new Set([...tried, ...texts])].slice(-40);
@@ -319,7 +320,7 @@ function remember(...texts) {
       else nodes.get(parent).children.push({ node, begins: parent.length });
     }
     const item = ({ node, begins }) => make('li', {},
-      make('button', { type: 'button', class: 'quiet', 'aria-current': node.text === state.text ? 'true' : false, on: { click: () => goTo(node.text) } },
+      make('button', { type: 'button', class: 'quiet', 'aria-current': node.text === state.text ? 'true' : false, on: { click: () => goTo(node.text, writtenIn.get(node.text) ?? null) } },
         make('bdi', {}, shorten(asLabel(node.text.slice(begins)) || '∅'))),
       node.children.length ? make('ul', {}, ...node.children.map(item)) : null);
     byId('tree').hidden = tried.length < 2;
@@ -329,5 +330,6 @@ function remember(...texts) {
   const shorten = (text) => (text.length > 60 ? `${text.slice(0, 28)}…${text.slice(-28)}` : text);
 
   addPart(['query', 'run', 'changes', 'off', 'temperature', 'topP', 'plainSteps', 'seed', 'source'], drawAll);
+  addPart(['tree', 'text', 'written'], () => tried.includes(state.text) && writtenIn.set(state.text, state.written), 'always');
   addPart(['tree', 'text'], drawTree, 'always');
 })();

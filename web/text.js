@@ -22,18 +22,27 @@ function endsIn(text) {
   return run.texts.map((piece) => Math.max(0, (end += piece.length)));
 }
 
+/* A text as a text field has it, and where a place in the field is in the text. */
+const asTyped = (text) => text.replace(/\r\n?/g, '\n');
+function placeIn(text, typed) {
+  let place = 0;
+  for (let i = 0; i < typed; i++) place += text.startsWith('\r\n', place) ? 2 : 1;
+  return place;
+}
+
 /* The position whose token holds the letter before the caret. */
 function positionAt(caret) {
   const ends = endsIn(followed);
   if (!ends) return run.n - 1;
-  const at = ends.findIndex((end, i) => end >= caret && (end > 0 || i === run.n - 1));
+  const letter = placeIn(followed, caret);
+  const at = ends.findIndex((end, i) => end >= letter && (end > 0 || i === run.n - 1));
   return at < 0 ? run.n - 1 : at;
 }
 
 /* The eye's place after the numbers changed: with the caret while one types, else where it was, or still at the end. */
 function placeAfter(wasAtEnd) {
   const editor = byId('editor');
-  if (document.activeElement === editor && editor.value === followed) return positionAt(editor.selectionStart);
+  if (document.activeElement === editor && editor.value === asTyped(followed)) return positionAt(editor.selectionStart);
   return wasAtEnd ? run.n - 1 : Math.min(state.query, run.n - 1);
 }
 
@@ -70,7 +79,7 @@ function placeAfter(wasAtEnd) {
     container.toggleAttribute('aria-hidden', typed);
     if (typed) container.removeAttribute('aria-label');
     else container.setAttribute('aria-label', say('text'));
-    if (live && editor.value !== state.text) editor.value = state.text;
+    if (live && editor.value !== asTyped(state.text)) editor.value = state.text;
     let shown = run.n;
     if (typed) { // tokens of what is no longer there wait for the new ones
       let same = 0;
@@ -299,7 +308,26 @@ function placeAfter(wasAtEnd) {
   container.addEventListener('focusout', tip.hide);
   walkWithKeys(container, () => 1, chooseQuery);
 
-  editor.addEventListener('input', () => change({ text: editor.value, written: state.written !== null && editor.value.length < state.written ? null : state.written }));
+  /* What is typed replaces [from, to) of the text; ends of lines elsewhere stay as they are, with or without a CR. */
+  function edited() {
+    const [before, after] = [asTyped(state.text), editor.value];
+    const most = Math.min(before.length, after.length);
+    let [from, behind] = [0, 0];
+    while (from < most && before[from] === after[from]) from++;
+    while (behind < most - from && before.at(-1 - behind) === after.at(-1 - behind)) behind++;
+    const [inserted, to] = [after.slice(from, after.length - behind), before.length - behind];
+    return { from: placeIn(state.text, from), to: placeIn(state.text, to), inserted };
+  }
+
+  /* The place from which on the model wrote moves along; what is typed into its text, or behind it, makes all the reader's own. */
+  editor.addEventListener('input', () => {
+    const { from, to, inserted } = edited();
+    const text = state.text.slice(0, from) + inserted + state.text.slice(to);
+    let { written } = state;
+    if (written !== null && to <= written) written += text.length - state.text.length;
+    else if (written !== null && (inserted !== '' || from < written || text.length === written)) written = null;
+    change({ text, written });
+  });
   document.addEventListener('selectionchange', () => {
     if (document.activeElement !== editor || !run || state.text !== followed) return;
     const query = positionAt(editor.selectionStart);
@@ -322,6 +350,10 @@ function placeAfter(wasAtEnd) {
     byId('tokens-legend').replaceChildren(...parts);
   }
 
+  addPart(['run', 'text'], () => {
+    if (pointed !== null) tip.hide();
+    pointed = null; // tokens are laid out anew under the pointer
+  }, 'first');
   /* Until the reader chooses a head, the one that tells most at this position. */
   addPart(['run', 'query', 'pinned'], () => {
     if (state.pinned) return;
