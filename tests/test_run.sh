@@ -400,6 +400,23 @@ for words in --info --help --version --tokens; do
     has [ "$(cat "$tmp/err")" = "$note" ]
 done
 
+# Half a character at the end of a prompt is the prompt's, unless the model completes it.
+printf 'The caf\303' >"$tmp/half"
+try weights/model.gguf -f "$tmp/half" -n 2 --temp 0 --no-echo
+cp "$tmp/out" "$tmp/answer"
+try weights/model.gguf -f "$tmp/half" -n 2 --temp 0
+{ printf 'The caf' && cat "$tmp/answer"; } >"$tmp/want"
+has cmp -s "$tmp/want" "$tmp/out"
+has [ "$(head -c 1 "$tmp/answer")" = "$(printf '\303')" ]
+printf 'a\344\270' >"$tmp/half"
+try weights/model.gguf -f "$tmp/half" -n 2 --temp 0 --no-echo
+cp "$tmp/out" "$tmp/answer"
+try weights/model.gguf -f "$tmp/half" -n 2 --temp 0
+{ printf 'a\357\277\275' && cat "$tmp/answer"; } >"$tmp/want"
+has cmp -s "$tmp/want" "$tmp/out"
+try weights/model.gguf -f "$tmp/half" -n 0 --json
+has out_has '"text": "", '
+
 # --steer: a vector behind layers. Nothing of it is nothing, and much of it is another text; a name may have a colon.
 try "$gpt2" -p Hi -n 20 --temp 0
 cp "$tmp/out" "$tmp/plain"
