@@ -90,6 +90,10 @@ try score "$gpt2" -p Hi --bos --json
 has out_has '"n_tokens": 3, "bos": true'
 try tokens "$gpt2" --ids 46,41 --bos --json # only where it is asked for
 has out_has '"n_tokens": 3, "bos": true, .*"tokens": \[{"id": 256, [^}]*}, {"id": 46, [^}]*}, {"id": 41, '
+for ids in 460 8191,460; do # a second text has a BOS where the first has one
+    try patch weights/model.gguf --ids $ids,2187 --corrupted 'The old' --answer ' king' --json
+    has out_has "\"corrupted_tokens\": \\[{\"id\": ${ids%%,*}, "
+done
 try tokens "$llama" --ids 46,41 --json
 has out_has '"n_tokens": 2, "bos": false'
 try score "$llama" -p Hi --no-bos --json

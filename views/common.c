@@ -40,6 +40,7 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
     const StudyOptions *options = study->options;
     int32_t id = tokenizer_bos(study->tokenizer);
     *bos = options->bos || (!options->no_bos && tokenizer_adds_bos(study->tokenizer));
+    if (options->ids && study->subject.tokens.n > 0) *bos = study->subject.bos; /* as the text that it stands beside */
     if (*bos && id < 0) return error_set(error, "--bos: the vocabulary has no token that begins a text");
     if (*bos && !tokens_push(tokens, id, error)) return false;
     unsigned flags = options->special ? ENCODE_SPECIAL : 0;
