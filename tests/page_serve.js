@@ -74,6 +74,11 @@ async function testWhy(url) {
   shows((await textOf(page, '#why .across')).match(/score ([\d.]+)/)[1], score.score, 'the score', ERROR);
   await page.selectOption('#why select', '0');
   check(await answered(page) && await page.evaluate(() => state.looked === 'L3H4:11>0'), 'another key');
+  await page.focus('#why select');
+  await page.keyboard.press('ArrowDown');
+  check(await answered(page) && await page.evaluate(() => state.looked !== 'L3H4:11>0' && document.activeElement === document.querySelector('#why select')), 'the list of keys keeps the focus');
+  await page.selectOption('#why select', '0');
+  await answered(page);
   const other = say('attribute', STORY, '--score', 'L3H4:11>0', '--top', '8');
   shows((await textOf(page, '#why .across')).match(/score ([−\d.]+)/)[1], other.score, 'its score', ERROR);
 
@@ -90,6 +95,9 @@ async function testWhy(url) {
   await page.selectOption('#attributed select', String(id[1]));
   await answered(page);
   await checkParts(id[1], 'of another');
+  await page.focus('#attributed select');
+  await page.keyboard.press('ArrowDown');
+  check(await answered(page) && await page.evaluate(() => document.activeElement === document.querySelector('#attributed select')), 'the list of tokens keeps the focus');
 
   for (const language of ['en', 'zh']) {
     await page.evaluate((one) => change({ language: one }), language);

@@ -50,7 +50,7 @@
     drawOverlay();
     byId('zoom').hidden = !range && (width - left) / run.n > LEAST_CELL;
     byId('zoom-range').textContent = range ? say('zoomed', first(), last()) : say('zoom hint');
-    byId('zoom-out').disabled = !range;
+    setUsable(byId('zoom-out'), range !== null);
   }
 
   function paintHeads(size) {

@@ -125,6 +125,30 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+/*
+ * Puts other children into a container. What has the focus keeps it: the control that stands for the same thing has it then,
+ * by its data-key or id, or else the one in its place; where none is left, what held them.
+ */
+const CONTROLS = 'button, input, select, [tabindex]';
+const keyOfControl = (control) => control.dataset.key ?? control.id;
+
+function redraw(container, ...children) {
+  const before = [...container.querySelectorAll(CONTROLS)];
+  const at = before.indexOf(document.activeElement);
+  container.replaceChildren(...children);
+  if (at < 0) return;
+  const had = before[at];
+  const controls = [...container.querySelectorAll(CONTROLS)];
+  const same = controls.includes(had) ? had : controls.find((control) => keyOfControl(control) !== '' && keyOfControl(control) === keyOfControl(had));
+  const heir = same ?? controls[at] ?? controls.at(-1) ?? (container.hidden ? container.closest('section') : container);
+  if (controls.length === 0) heir.tabIndex = -1;
+  heir.focus({ preventScroll: true });
+}
+
+/* A button that can do nothing now keeps the focus, which one that is disabled would lose. */
+const setUsable = (button, usable) => button.setAttribute('aria-disabled', !usable);
+addEventListener('click', (event) => event.target.closest('[aria-disabled=true]') && event.stopImmediatePropagation(), true);
+
 /* A shape of SVG. */
 function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', tag);

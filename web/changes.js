@@ -23,11 +23,14 @@
   function drawBar() {
     const names = Object.keys(state.off);
     bar.hidden = names.length === 0 && !frozen();
-    if (bar.hidden) return;
+    if (bar.hidden) {
+      redraw(bar);
+      return;
+    }
     const parts = [];
     if (frozen()) parts.push(drawSwitch(frozen()));
     else {
-      parts.push(make('b', {}, say('changed')), ...names.map((name) => make('button', { type: 'button', class: 'off-chip', title: say('switch on', name), on: { click: () => setFactor(name, 1) } }, `${name}${state.off[name] ? ` × ${state.off[name]}` : ''} ✕`)));
+      parts.push(make('b', {}, say('changed')), ...names.map((name) => make('button', { type: 'button', class: 'off-chip', 'data-key': name, title: say('switch on', name), on: { click: () => setFactor(name, 1) } }, `${name}${state.off[name] ? ` × ${state.off[name]}` : ''} ✕`)));
       if (names.length > 1) parts.push(make('button', { type: 'button', class: 'quiet', on: { click: () => change({ off: {} }) } }, say('all on')));
     }
     if (isChanged()) {
@@ -36,7 +39,7 @@
       const scored = run.positions.map((before, i) => (before ? run.without.positions[i].surprisal_nats - before.surprisal_nats : 0));
       if (scored.length > 1) parts.push(make('span', { class: 'dim' }, say('surprisal change', signed((scored.reduce((a, b) => a + b, 0) / (scored.length - 1)) * BITS_PER_NAT, 2))));
     } else if (names.length > 0) parts.push(make('strong', { class: 'of-unchanged' }, say('unchanged model')), make('span', { class: 'dim' }, '…'));
-    bar.replaceChildren(...parts);
+    redraw(bar, ...parts);
   }
 
   addPart(['run', 'off', 'changes', 'query', 'source'], drawBar);

@@ -108,7 +108,7 @@
     const value = (name) => table?.[name]?.[key] ?? -Infinity;
     const names = [...buttons.keys()];
     if (key !== 'layer') names.sort((a, b) => value(b) - value(a));
-    grid.replaceChildren(...names.map((name) => buttons.get(name)));
+    redraw(grid, ...names.map((name) => buttons.get(name)));
     placeThumbs();
   }
 

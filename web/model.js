@@ -185,7 +185,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     const { part } = state;
     const flow = byId('flow');
     if (!part) {
-      flow.replaceChildren(make('p', { class: 'note' }, say(isLive() ? 'model hint' : 'model hint still')));
+      redraw(flow, make('p', { class: 'note' }, say(isLive() ? 'model hint' : 'model hint still')));
       return;
     }
     if (buttons.has(part)) {
@@ -193,8 +193,9 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
       const layer = Number(part.match(/\d+/)[0]);
       const stream = shownRun().writes.resid[layer]?.[state.query];
       const factor = state.off[part] ?? 1;
-      const scale = make('input', { type: 'range', min: 0, max: 2, step: 0.25, value: factor, 'aria-label': say('scale', part), on: { change: (event) => setFactor(part, Number(event.target.value)) } });
-      flow.replaceChildren(
+      const scale = make('input', { type: 'range', min: 0, max: 2, step: 0.25, value: factor, 'data-key': 'scale', 'aria-label': say('scale', part), on: { change: (event) => setFactor(part, Number(event.target.value)) } });
+      redraw(
+        flow,
         make('p', {}, ...tellOf(part).flatMap((element) => [...element.childNodes, ' · ']).slice(0, -1)),
         amount !== null && stream ? make('p', { class: 'dim' }, say('of stream', part, amount.toPrecision(3), stream.toPrecision(3), labelOf(state.query))) : '',
         isLive() ? make('div', { class: 'controls' },
@@ -209,7 +210,8 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     const stream = shownRun().writes.resid[layer + 1]?.[state.query];
     const flat = answer ? answer.rows[guess.column].slice(2) : [];
     const rows = Array.from({ length: flat.length / 2 }, (_, i) => ({ id: flat[2 * i], p: flat[2 * i + 1] }));
-    flow.replaceChildren(
+    redraw(
+      flow,
       make('p', {}, say(part === 'embed' ? 'meaning embed' : part === 'logits' ? 'meaning logits' : 'meaning stream', labelOf(state.query), layer)),
       stream ? make('p', { class: 'dim' }, say('stream length', stream.toPrecision(3))) : '',
       guess ? make('p', { class: 'dim' }, say('final here', isolate(labelOfId(guess.final)), percent(guess.finalP), guess.finalRank)) : '',

@@ -134,7 +134,7 @@ function remember(...texts) {
     set(temperature, chosen.temperature, 1);
     set(topP, chosen.topP, 2);
     byId('seed').value = state.seed;
-    byId('next-reset').disabled = isAsBegun();
+    setUsable(byId('next-reset'), !isAsBegun());
     const others = Sampling.others().map(([name, value]) => `${name} ${shownNumber(value, 0)}`);
     if (Sampling.hasOrder()) others.push(say('own order'));
     byId('other-steps').hidden = others.length === 0;
@@ -174,13 +174,13 @@ function remember(...texts) {
       if (before) content.push(change0(token.p - (before.get(token.id) ?? 0)));
       const canGo = isLive() && followed === state.text && endsIn(followed);
       return make('li', { class: token.id === follows ? 'itself' : null, 'data-id': token.id }, canGo
-        ? make('button', { type: 'button', class: 'row', title: say('go on', labelOfId(token.id)), on: { click: () => goOn(token.id) } }, ...content)
+        ? make('button', { type: 'button', class: 'row', 'data-key': `${state.query} ${token.id}`, title: say('go on', labelOfId(token.id)), on: { click: () => goOn(token.id) } }, ...content)
         : make('span', { class: 'row', title: token.id === follows ? say('follows') : null }, ...content));
     });
     const listed = top.slice(0, FEW);
     const others = 1 - (filtered ? drawn.p.slice(0, FEW) : listed.map(({ p }) => p)).reduce((a, b) => a + b, 0);
     rows.push(make('li', { class: 'dim' }, make('span', { class: 'row' }, make('span', {}, say('all others', run.facts.n_vocab - listed.length)), makeBar(Math.max(0, others), 'others'), make('span', {}, percent(Math.max(0, others))))));
-    byId('expected').replaceChildren(...rows);
+    redraw(byId('expected'), ...rows);
     byId('expected').classList.toggle('changed', before !== null);
   }
 
@@ -267,7 +267,9 @@ function remember(...texts) {
     else stop();
   });
   addPart(['text'], () => {
-    if (writing && state.text !== writing.text) stop();
+    if (!writing || state.text === writing.text) return;
+    presses = [];
+    stop();
   });
 
   function start(tokens) {
@@ -275,12 +277,13 @@ function remember(...texts) {
     const ends = endsIn(followed);
     const drawn = ends.filter((end, i) => i > 0 && ends[i - 1] >= from).length;
     remember(followed);
-    writing = { left: tokens, from, drawn, text: followed };
+    writing = { tokens, left: tokens, from, drawn, text: followed };
     drawOne();
     touch('writing');
   }
 
   function stop(why = null) {
+    if (why !== null) presses = [];
     if (writing) remember(writing.text);
     writing = null;
     drop('drawn');
@@ -290,23 +293,47 @@ function remember(...texts) {
 
   /* Takes back the last token; it stays in the tree. */
   function back() {
+    if (followed === '') return;
     const ends = endsIn(followed);
     const text = followed.slice(0, ends.findLast((end) => end < followed.length) ?? 0);
     remember(followed, text);
     goTo(text, state.written !== null && state.written < text.length ? state.written : null);
   }
 
-  byId('write').addEventListener('click', () => (writing ? stop() : start(WRITES)));
-  byId('step-on').addEventListener('click', () => start(1));
-  byId('step-back').addEventListener('click', back);
-  addPart(['run', 'source', 'writing', 'text'], () => {
+  /* What is pressed while numbers are under way waits for them. */
+  let presses = [];
+
+  function press(action) {
+    presses.push(action);
+    doPressed();
+  }
+
+  /* Whether the numbers of the text do not come, or say nothing of its letters. */
+  const isStuck = () => (state.text === followed ? endsIn(followed ?? '') === null : problem !== null);
+
+  function doPressed() {
+    if (isStuck()) presses = [];
+    while (presses.length > 0 && state.text === followed && !writing) presses.shift()();
+  }
+
+  byId('write').addEventListener('click', () => {
+    if (!writing) press(() => start(WRITES));
+    else {
+      presses = [];
+      stop();
+    }
+  });
+  byId('step-on').addEventListener('click', () => press(() => start(1)));
+  byId('step-back').addEventListener('click', () => press(back));
+  addPart(['run', 'source', 'writing', 'text', 'problem'], () => {
     byId('writing').hidden = !isLive();
     byId('seed-label').hidden = !isLive();
     byId('write').textContent = say(writing ? 'stop' : 'write');
-    const settled = state.text === followed && endsIn(followed ?? '') !== null;
-    byId('write').disabled = !settled && !writing;
-    byId('step-on').disabled = !settled || writing !== null;
-    byId('step-back').disabled = !settled || writing !== null || followed === '';
+    const isFree = !isStuck() && !(writing?.tokens > 1);
+    setUsable(byId('write'), writing !== null || isFree);
+    setUsable(byId('step-on'), isFree);
+    setUsable(byId('step-back'), isFree && state.text !== '');
+    doPressed();
   });
 
   /* The tree: each text under the longest other that begins it. */
@@ -320,11 +347,11 @@ function remember(...texts) {
       else nodes.get(parent).children.push({ node, begins: parent.length });
     }
     const item = ({ node, begins }) => make('li', {},
-      make('button', { type: 'button', class: 'quiet', 'aria-current': node.text === state.text ? 'true' : false, on: { click: () => goTo(node.text, writtenIn.get(node.text) ?? null) } },
+      make('button', { type: 'button', class: 'quiet', 'data-key': node.text, 'aria-current': node.text === state.text ? 'true' : false, on: { click: () => goTo(node.text, writtenIn.get(node.text) ?? null) } },
         make('bdi', {}, shorten(asLabel(node.text.slice(begins)) || '∅'))),
       node.children.length ? make('ul', {}, ...node.children.map(item)) : null);
     byId('tree').hidden = tried.length < 2;
-    byId('tree').replaceChildren(make('h2', {}, say('tree')), make('ul', {}, ...roots.map(item)));
+    redraw(byId('tree'), make('h2', {}, say('tree')), make('ul', {}, ...roots.map(item)));
   }
 
   const shorten = (text) => (text.length > 60 ? `${text.slice(0, 28)}…${text.slice(-28)}` : text);

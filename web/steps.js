@@ -124,7 +124,7 @@
     picture.querySelector('.sum p').textContent = [say('picture dot'), say('picture scale', fixed(run.facts.score_scale, 4)), say('picture mask'), say('picture softmax'), say('picture values')][at - 1];
     drawWires(picture, keys.map((one) => (at < 4 ? amountOf(one) : one.weight)), at);
     const left = known.keys.length - keys.length;
-    byId('step-note').textContent = left > 0 ? say('lighter keys', left, others.toFixed(4)) : '';
+    redraw(byId('step-note'), left > 0 ? say('lighter keys', left, others.toFixed(4)) : '');
   }
 
   /* Wires run from the query to each key; in the last step also from each key to the sum, as strong as its share. */
@@ -152,7 +152,7 @@
     if (pieces.length === 0) return;
     const { from, to } = pieces[0];
     const which = to - from === 1 ? placeOf(from) : `${from} … ${to - 1}`;
-    byId('step-note').replaceChildren(`${say('scores missing', which, state.query)} `, make('button', { type: 'button', on: { click: () => chooseQuery(from) } }, say('show query', which)));
+    redraw(byId('step-note'), `${say('scores missing', which, state.query)} `, make('button', { type: 'button', on: { click: () => chooseQuery(from) } }, say('show query', which)));
   }
 
   const classOf = (column) => (STEPS[step].indexOf(column) > 0 ? 'current' : null);

@@ -95,7 +95,7 @@ function placeAfter(wasAtEnd) {
       return span;
     });
     const rest = typed ? state.text.slice(shown > 0 ? ends[shown - 1] : 0) : '';
-    container.replaceChildren(...spans, ...(typed ? [make('span', { class: 'rest' }, rest), '\u200b'] : []));
+    redraw(container, ...spans, ...(typed ? [make('span', { class: 'rest' }, rest), '\u200b'] : []));
     if (live) editor.style.height = typed ? `${container.offsetHeight}px` : `${editor.scrollHeight}px`;
     colour();
     choose();
@@ -229,7 +229,7 @@ function placeAfter(wasAtEnd) {
     const where = key === query ? say('telling itself', isolate(labelOf(query)), row[key].toFixed(2))
       : say(key === 0 && !known ? 'telling first' : 'telling', isolate(labelOf(query)), isolate(labelOf(key)), row[key].toFixed(2));
     const auto = state.pinned ? make('button', { type: 'button', class: 'quiet', title: say('automatic title'), on: { click: () => change({ pinned: false, query: state.query }) } }, say('automatic')) : null;
-    byId('telling').replaceChildren(...[chip, known ? make('b', {}, ` ${known}`) : null, make('span', {}, ` ${where}`), auto].filter(Boolean));
+    redraw(byId('telling'), ...[chip, known ? make('b', {}, ` ${known}`) : null, make('span', {}, ` ${where}`), auto].filter(Boolean));
   }
 
   /* The facts of a token, as [name, text, key]. */
@@ -378,8 +378,8 @@ function placeAfter(wasAtEnd) {
   });
   addPart(['query', 'run'], () => {
     byId('place').replaceChildren(`${say('position')} `, placeOf(state.query));
-    byId('back').disabled = state.query === 0;
-    byId('forth').disabled = state.query === run.n - 1;
+    setUsable(byId('back'), state.query > 0);
+    setUsable(byId('forth'), state.query < run.n - 1);
   });
   byId('back').addEventListener('click', () => chooseQuery(state.query - 1));
   byId('forth').addEventListener('click', () => chooseQuery(state.query + 1));

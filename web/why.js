@@ -59,13 +59,13 @@ function askWhy(name, query, key) {
     return make('label', {}, `${say('key')} `, select);
   }
 
-  function drawScore(key, { strongest, parts, score: value, weight }) {
+  function drawScore(key, choice, { strongest, parts, score: value, weight }) {
     const cells = strongest.map((cell) => [`${cell.query} × ${cell.key}`, cell.value]);
     const [queries, keys] = ['query', 'key'].map((side) => parts.map((part) => [part.part, part[side]]));
     const most = largest([...queries, ...keys]);
-    frame.replaceChildren(...[
+    redraw(frame, ...[
       make('p', { class: 'across' }, say('why text', state.heads[0], placeOf(state.query), placeOf(key), fixed(value, 2), weightText(weight)), ' ', unchanged()),
-      make('p', { class: 'controls across' }, chooseKey(key)),
+      choice,
       list(say('why cells'), cells, largest(cells), 'pairs'),
       make('div', {}, list(say('why query'), bySize(queries), most), list(say('why key'), bySize(keys), most)),
       make('p', { class: 'note across' }, say('why note')),
@@ -79,8 +79,9 @@ function askWhy(name, query, key) {
     const of = scoreOf();
     const about = `${followed} ${of}`;
     follow('why', about, score, (kept) => { score = kept; touch('why'); }, '--score', of, '--top', String(CELLS));
-    if (score?.of === about && score.answer) drawScore(lookedAt(), score.answer);
-    else frame.replaceChildren(make('p', { class: 'note across' }, score?.of === about && score.message ? visible(score.message) : isServed() ? '…' : say('why missing', of)));
+    const choice = isServed() ? make('p', { class: 'controls across' }, chooseKey(lookedAt())) : '';
+    if (score?.of === about && score.answer) drawScore(lookedAt(), choice, score.answer);
+    else redraw(frame, make('p', { class: 'note across' }, score?.of === about && score.message ? visible(score.message) : isServed() ? '…' : say('why missing', of)), choice);
   }
 
   /* The tokens to choose from, and what raises and lowers the one that is chosen. */
@@ -101,7 +102,7 @@ function askWhy(name, query, key) {
     const { answer, message } = logit?.of === about ? logit : {};
     const rows = answer?.parts.map(({ part, value }) => [part, value]) ?? [];
     const most = largest(rows);
-    byId('attributed-parts').replaceChildren(...[
+    redraw(byId('attributed-parts'), ...[
       make('p', { class: 'controls' }, make('label', {}, `${say('token')} `, select), unchanged()),
       answer ? list(say('raises'), bySize(rows.filter(([, value]) => value > 0)), most) : make('p', { class: 'note' }, message ? visible(message) : '…'),
       answer ? list(say('lowers'), bySize(rows.filter(([, value]) => value < 0)), most) : null,
