@@ -115,6 +115,24 @@ async function testWhy(url) {
   await close(page, 'why');
 }
 
+/* Nobody answers any more: whatever is asked for says so in the page's language, and nothing waits for ever. */
+async function testGone(page) {
+  await page.evaluate(() => change({ shape: 'writes', query: 2, heads: ['L0H1'], pinned: true }));
+  await until(page, () => /no longer answers/.test(byId('written').textContent), null, 'what a head writes is not waited for');
+  await page.evaluate(() => change({ off: { L1H1: 0 } }));
+  await until(page, () => /unchanged model.*no longer answers/.test(byId('changes').textContent), null, 'nor what a change does');
+  for (const [language, words] of [['en', /^study serve no longer answers/], ['zh', /^study serve 不再应答/]]) {
+    await page.evaluate((one) => change({ language: one }), language);
+    await settle(page);
+    check(words.test(await textOf(page, '#status')), `it is told, ${language}`, await textOf(page, '#status'));
+    const waiting = await page.evaluate(() => [...document.querySelectorAll('#written, #changes, #boxes .guess, #lens-grid [role=gridcell], #why, #attributed')].filter((part) => part.checkVisibility() && /^…|…$/.test(part.textContent.trim())).map((part) => part.id || part.className));
+    check(waiting.length === 0, `nothing waits, ${language}`, waiting.join());
+    check(!/Failed to fetch/.test(await page.evaluate(() => byId('main').innerText)), `and the browser has no say, ${language}`);
+  }
+  await page.evaluate(() => change({ language: 'en', off: {} }));
+  await settle(page);
+}
+
 async function testServe() {
   const { server, url } = await serve();
   try {
@@ -127,10 +145,11 @@ async function testServe() {
     const ended = new Promise((done) => server.on('exit', done));
     server.kill('SIGINT');
     await ended;
+    await testGone(page);
     await replaceText(page, 'Is anybody there?');
     await until(page, () => !!problem, null, 'that nobody answers is told');
     const words = await textOf(page, '#tokens-legend .problem');
-    check(words.length > 10 && words.length < 200, 'in a line', words);
+    check(/^study serve no longer answers/.test(words) && words.length < 200, 'in a line', words);
     check((await page.inputValue('#editor')) === 'Is anybody there?', 'and what was typed stays');
     await page.context().close();
   } finally {

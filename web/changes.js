@@ -38,11 +38,11 @@
       if (most) parts.push(make('span', { class: 'moved' }, say('moved most', isolate(labelOf(state.query)), isolate(labelOfId(most.id)), percent(most.from), percent(most.to))));
       const scored = run.positions.map((before, i) => (before ? run.without.positions[i].surprisal_nats - before.surprisal_nats : 0));
       if (scored.length > 1) parts.push(make('span', { class: 'dim' }, say('surprisal change', signed((scored.reduce((a, b) => a + b, 0) / (scored.length - 1)) * BITS_PER_NAT, 2))));
-    } else if (names.length > 0) parts.push(make('strong', { class: 'of-unchanged' }, say('unchanged model')), make('span', { class: 'dim' }, '…'));
+    } else if (names.length > 0) parts.push(make('strong', { class: 'of-unchanged' }, say('unchanged model')), make('span', { class: 'dim' }, unanswered('without') ?? '…'));
     redraw(bar, ...parts);
   }
 
-  addPart(['run', 'off', 'changes', 'query', 'source'], drawBar);
+  addPart(['run', 'off', 'changes', 'query', 'source', 'unanswered'], drawBar);
 })();
 
 /* Numbers of the model as it is, while something is off, are dimmed, and say whose they are. */

@@ -43,7 +43,7 @@
       row.append(answer
         ? make('span', { role: 'gridcell', class: answer.top[0].id === answer.final ? 'agrees' : null, style: { '--share': share(answer.p) }, 'data-column': column },
           make('bdi', {}, labelOfId(answer.top[0].id)))
-        : make('span', { role: 'gridcell', 'data-column': column }, '…'));
+        : make('span', { role: 'gridcell', 'data-column': column }, unanswered('rest') ? '–' : '…'));
     }
     return row;
   }
@@ -116,7 +116,7 @@
     else point({ ...cell, column: Math.max(0, Math.min(columns.length - 1, cell.column + right[event.key])) });
   });
 
-  addPart(['run', 'lens', 'off', 'changes'], begin, 'late');
+  addPart(['run', 'lens', 'unanswered', 'off', 'changes'], begin, 'late');
   addPart(['query'], () => {
     cell = { ...cell, position: state.query };
     keepInView();

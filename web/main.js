@@ -7,8 +7,9 @@
   let tell = null; // what the status line says, a function of the language
 
   function drawStatus() {
-    status.hidden = !tell;
-    status.textContent = tell ? tell() : '';
+    const words = source.gone ? say('server gone') : tell?.();
+    status.hidden = !words;
+    status.textContent = words ?? '';
   }
 
   function drawFrame() {
@@ -97,7 +98,7 @@
     touch('size');
   }, 'always');
   addPart(['run', 'source', 'theme', 'problem', 'text'], drawFrame, 'always');
-  addPart(['source'], drawStatus, 'always');
+  addPart(['source', 'unanswered'], drawStatus, 'always');
 
   let width = 0;
   new ResizeObserver(() => {

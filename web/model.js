@@ -159,7 +159,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     for (const box of [embed, logits]) box.setAttribute('aria-pressed', state.part === box.dataset.part);
     guesses.forEach((box, i) => {
       const guess = guessAfter(i - 1, state.query);
-      box.replaceChildren(...(guess ? [make('bdi', {}, labelOfId(guess.id)), make('span', {}, ` ${percent(guess.p)}`)] : ['…']));
+      box.replaceChildren(...(guess ? [make('bdi', {}, labelOfId(guess.id)), make('span', {}, ` ${percent(guess.p)}`)] : [unanswered('lens') ? '–' : '…']));
       box.style.setProperty('--share', share(guess?.finalP ?? 0));
       box.classList.toggle('agrees', guess !== null && guess.id === guess.final);
       box.setAttribute('aria-pressed', state.part === box.dataset.part);
@@ -261,7 +261,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   addPart(['size'], layOutThumbs);
   addPart(['theme', 'off', 'changes'], paintAll);
   addPart(['run', 'query', 'heads', 'part', 'off', 'changes', 'theme', 'source', 'heads scores'], drawShares);
-  addPart(['run', 'query', 'lens', 'part', 'off', 'changes'], drawGuesses);
+  addPart(['run', 'query', 'lens', 'unanswered', 'part', 'off', 'changes'], drawGuesses);
   addPart(['run', 'query', 'lens', 'part', 'off', 'changes', 'source', 'heads scores'], drawFlow);
 })();
 

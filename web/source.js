@@ -40,8 +40,18 @@ const answerers = {
     return {
       open: async () => {},
       ask: async (argv, signal) => {
-        const answer = await fetch('ask', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ argv }), signal });
-        const json = await answer.json();
+        let answer = null;
+        let text = '';
+        try {
+          answer = await fetch('ask', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ argv }), signal });
+          text = await answer.text();
+        } catch (error) {
+          if (error.name === 'AbortError') throw error;
+          answer = null;
+        }
+        setGone(!answer || answer.status === 404); // 404: one that was started anew
+        if (source.gone) throw new Error(say('server gone'));
+        const json = /json/.test(answer.headers.get('Content-Type')) ? JSON.parse(text) : { error: text };
         if (!answer.ok) throw new Error(json.error);
         return json;
       },
@@ -54,12 +64,24 @@ const source = {
   answerer: null,
   ready: false, // someone answers
   problem: null, // why nobody does
+  gone: false, // the server has ended
 };
+
+/* One that answers again is asked for what it has not answered. */
+function setGone(gone) {
+  if (source.gone === gone) return;
+  source.gone = gone;
+  touch('unanswered', ...(gone ? [] : ['source']));
+}
 
 /* Questions that wait, the most urgent kind first; of each kind only the newest. One is under way at a time. */
 const URGENCY = ['tokens', 'text', 'without', 'drawn', 'save', 'explain', 'why', 'attributed', 'lens', 'tour', 'clean', 'corrupted', 'patched', 'heads', 'rest'];
 const wanted = new Map(); // kind → {argv, take, fail}
 let asking = null; // the question under way
+const refusals = new Map(); // kind → why the newest question of it has no answer
+
+/* Why there will be no answer to a kind of question; null where it may be on its way. */
+const unanswered = (kind) => (source.gone ? say('server gone') : refusals.get(kind) ?? null);
 
 /*
  * Asks; `take` gets the answer, unless the same kind was asked for again in between, or dropped. A server gives up what it
@@ -67,6 +89,7 @@ let asking = null; // the question under way
  */
 function want(kind, argv, take, fail = () => {}) {
   wanted.set(kind, { kind, argv, take, fail });
+  refusals.delete(kind);
   if (asking && URGENCY.indexOf(kind) <= URGENCY.indexOf(asking.kind)) asking.controller.abort();
   askNext();
 }
@@ -94,7 +117,11 @@ async function askNext() {
     if (isNewest()) question.take(answer);
   } catch (error) {
     if (isNewest() && error.name === 'AbortError') wanted.set(kind, question); // it waits for what is more urgent
-    else if (isNewest()) question.fail(error.message);
+    else if (isNewest()) {
+      refusals.set(kind, error.message.replace(/^study: /, ''));
+      touch('unanswered');
+      question.fail(error.message);
+    }
   } finally {
     asking = null;
     askNext();
@@ -106,6 +133,7 @@ async function openSource(file = null, progress = () => {}) {
   source.ready = false;
   source.problem = null;
   wanted.clear();
+  refusals.clear();
   touch('source');
   try {
     source.answerer ??= answerers[source.kind]();

@@ -228,7 +228,7 @@
     if (frame.hidden) return;
     const known = shownRun().explained.get(`${name} ${state.query}`);
     if (!known) {
-      frame.replaceChildren(make('p', { class: 'note' }, isLive() ? '…' : say('explain missing', name, state.query)));
+      frame.replaceChildren(make('p', { class: 'note' }, isLive() ? unanswered('explain') ?? '…' : say('explain missing', name, state.query)));
       return;
     }
     const most = Math.max(...[...known.raised, ...known.lowered].map(({ effect }) => Math.abs(effect))) || 1;
@@ -239,5 +239,5 @@
     );
   }
 
-  addPart(['run', 'heads', 'query', 'shape', 'explained', 'source', 'off', 'changes'], drawWritten);
+  addPart(['run', 'heads', 'query', 'shape', 'explained', 'unanswered', 'source', 'off', 'changes'], drawWritten);
 })();

@@ -346,7 +346,7 @@ function placeAfter(wasAtEnd) {
       const perplexity = Math.exp(nll);
       parts.push(` · ${say('bits a token', bits(nll), perplexity < 1000 ? perplexity.toPrecision(3) : perplexity.toFixed(0))}`);
     }
-    if (problem) parts.unshift(make('strong', { class: 'problem' }, problem), ' ');
+    if (problem) parts.unshift(make('strong', { class: 'problem' }, source.gone ? say('server gone') : problem), ' ');
     byId('tokens-legend').replaceChildren(...parts);
   }
 
@@ -370,7 +370,7 @@ function placeAfter(wasAtEnd) {
   });
   addPart(['query', 'run'], keepInView);
   addPart(['query', 'run'], drawReadout);
-  addPart(['run', 'changes', 'off', 'problem'], drawLegend);
+  addPart(['run', 'changes', 'off', 'problem', 'unanswered'], drawLegend);
   addPart(['heads scores'], drawTelling);
   addPart(['preview'], () => {
     drawArcs();

@@ -75,7 +75,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     const pWithout = isChanged() && isOff() ? probabilityIn(shownRun()) ?? story.pWithout : story.pWithout;
     const now = percent(guess.p);
     const named = heads.slice(0, MOST_NAMED).join(', ') + (heads.length > MOST_NAMED ? ' …' : '');
-    if (pWithout === null) return say(live ? 'tour 7 text' : 'tour 7 unknown', head, now, '…');
+    if (pWithout === null) return say(live ? 'tour 7 text' : 'tour 7 unknown', head, now, unanswered('tour') ? '–' : '…');
     if (!live) return say('tour 7 still', named, now, percent(pWithout));
     return heads.length > 1 ? say('tour 7 several', head, now, percent(pAlone), named, percent(pWithout)) : say('tour 7 text', head, now, percent(pWithout));
   }
@@ -83,8 +83,8 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
   function wordsOf(step) {
     const { query, guess, head, key, isInduction } = story;
     const guessed = isolate(labelOfId(guess.id));
-    const halfway = run.lens[query] ? run.lens[query].rows[Math.floor(run.lensRows.length / 2)][1] : '…';
-    const finally_ = run.lens[query] ? run.lens[query].rows.at(-1)[1] : '…';
+    const halfway = run.lens[query] ? run.lens[query].rows[Math.floor(run.lensRows.length / 2)][1] : unanswered('lens') ? '–' : '…';
+    const finally_ = run.lens[query] ? run.lens[query].rows.at(-1)[1] : unanswered('lens') ? '–' : '…';
     const kind = isInduction ? 'text' : 'other';
     return [
       () => say('tour 1 text', run.n),
@@ -218,5 +218,5 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     if (event.key === 'ArrowLeft' && !event.target.closest('#boxes, #grid, #tokens')) change({ tour: Math.max(0, state.tour - 1) });
     if (event.key === 'Escape') change({ tour: null });
   });
-  addPart(['tour', 'run', 'source', 'lens', 'off', 'changes', 'explained', 'size'], drawCard, 'always');
+  addPart(['tour', 'run', 'source', 'lens', 'unanswered', 'off', 'changes', 'explained', 'size'], drawCard, 'always');
 })();

@@ -81,7 +81,7 @@ function askWhy(name, query, key) {
     follow('why', about, score, (kept) => { score = kept; touch('why'); }, '--score', of, '--top', String(CELLS));
     const choice = isServed() ? make('p', { class: 'controls across' }, chooseKey(lookedAt())) : '';
     if (score?.of === about && score.answer) drawScore(lookedAt(), choice, score.answer);
-    else redraw(frame, make('p', { class: 'note across' }, score?.of === about && score.message ? visible(score.message) : isServed() ? '…' : say('why missing', of)), choice);
+    else redraw(frame, make('p', { class: 'note across' }, score?.of === about && score.message ? visible(unanswered('why') ?? score.message) : isServed() ? '…' : say('why missing', of)), choice);
   }
 
   /* The tokens to choose from, and what raises and lowers the one that is chosen. */
@@ -104,13 +104,13 @@ function askWhy(name, query, key) {
     const most = largest(rows);
     redraw(byId('attributed-parts'), ...[
       make('p', { class: 'controls' }, make('label', {}, `${say('token')} `, select), unchanged()),
-      answer ? list(say('raises'), bySize(rows.filter(([, value]) => value > 0)), most) : make('p', { class: 'note' }, message ? visible(message) : '…'),
+      answer ? list(say('raises'), bySize(rows.filter(([, value]) => value > 0)), most) : make('p', { class: 'note' }, message ? visible(unanswered('attributed') ?? message) : '…'),
       answer ? list(say('lowers'), bySize(rows.filter(([, value]) => value < 0)), most) : null,
       answer ? make('p', { class: 'note' }, say('attributed note', fixed(answer.logit, 2))) : null,
     ].filter(Boolean));
   }
 
   details.addEventListener('toggle', () => run && drawAttributed());
-  addPart(['run', 'heads', 'query', 'shape', 'looked', 'why', 'source', 'text', 'off', 'changes'], drawWhy);
-  addPart(['run', 'query', 'attributed', 'source', 'text', 'off', 'changes'], drawAttributed);
+  addPart(['run', 'heads', 'query', 'shape', 'looked', 'why', 'unanswered', 'source', 'text', 'off', 'changes'], drawWhy);
+  addPart(['run', 'query', 'attributed', 'unanswered', 'source', 'text', 'off', 'changes'], drawAttributed);
 })();
