@@ -320,4 +320,23 @@ async function testEmpty(live) {
   await close(page, 'short texts');
 }
 
-module.exports = { testWidths, testWidthsCjk, testFirstScreen, testProjector, testRoom, testThemes, testMotion, testPrint, testTouch, testAccess, testEmpty };
+/* A number that is cut is another one: how many other tokens there are is told whole, with a change made, too. */
+async function testOthersWhole(live) {
+  const page = await open(`${live}#off=L3H4%3D0`);
+  await answered(page);
+  for (const language of ['en', 'zh'])
+    for (const large of [false, true])
+      for (const width of [360, 768, 1024, 1280, 1920]) {
+        await page.evaluate((values) => change(values), { language, large });
+        await resize(page, width, 800);
+        const cut = await page.evaluate(() => {
+          const name = document.querySelector('#expected li:last-child .row > :first-child');
+          const over = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+          return name.scrollWidth > name.clientWidth || over ? `${name.textContent} ${over}` : '';
+        });
+        check(cut === '', `it is whole at ${width} px, ${language}${large ? ', large' : ''}`, cut);
+      }
+  await close(page, 'the others');
+}
+
+module.exports = { testOthersWhole, testWidths, testWidthsCjk, testFirstScreen, testProjector, testRoom, testThemes, testMotion, testPrint, testTouch, testAccess, testEmpty };

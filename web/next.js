@@ -95,6 +95,8 @@ function drawnFrom(position, { temperature, topP, topK, minP }) {
   return { p: powers.map((power) => power / sum), kept: further ? null : kept, all: everything, approximate: further && !(everything && exact) };
 }
 
+const LARGEST_SEED = 9e15; // that `study next` and `run` take
+
 /* Texts that were tried, so that one can go back to each; the tree is made of which begins another. */
 let tried = [];
 const writtenIn = new Map(); // where in each of them the model began
@@ -115,7 +117,7 @@ function remember(...texts) {
   topP.addEventListener('input', () => change({ topP: Number(topP.value) }));
   byId('plain-steps').addEventListener('change', (event) => change({ plainSteps: !event.target.checked }));
   byId('next-reset').addEventListener('click', () => change({ temperature: null, topP: null, plainSteps: false }));
-  byId('seed').addEventListener('change', (event) => change({ seed: Math.max(0, Math.round(Number(event.target.value)) || 0) }));
+  byId('seed').addEventListener('change', (event) => change({ seed: Math.max(0, Math.min(LARGEST_SEED, Math.round(Number(event.target.value)) || 0)) }));
 
   const isFiltered = () => Sampling.temperature() !== 1 || Sampling.topP() < 1 || Sampling.topK() > 0 || Sampling.minP() > 0 || Sampling.isUnknown();
   const isAsBegun = () => Sampling.temperature() === Sampling.beginning().temperature && Sampling.topP() === Sampling.beginning().topP && !state.plainSteps;
@@ -179,7 +181,7 @@ function remember(...texts) {
     });
     const listed = top.slice(0, FEW);
     const others = 1 - (filtered ? drawn.p.slice(0, FEW) : listed.map(({ p }) => p)).reduce((a, b) => a + b, 0);
-    rows.push(make('li', { class: 'dim' }, make('span', { class: 'row' }, make('span', {}, say('all others', run.facts.n_vocab - listed.length)), makeBar(Math.max(0, others), 'others'), make('span', {}, percent(Math.max(0, others))))));
+    rows.push(make('li', { class: 'dim' }, make('span', { class: 'row' }, make('span', { class: 'others-name' }, say('all others', run.facts.n_vocab - listed.length)), makeBar(Math.max(0, others), 'others'), make('span', {}, percent(Math.max(0, others))))));
     redraw(byId('expected'), ...rows);
     byId('expected').classList.toggle('changed', before !== null);
   }
