@@ -1,10 +1,10 @@
 /* The state in the address and in a saved copy; files that are dropped, good and hostile ones; hostile vocabularies. */
 'use strict';
-const { model, folder, check, json, write, writeOf, open, close, settle, until, answered, click, setRange, textOf, box, fs, path, study, execFileSync } = require('./page_tools');
+const { model, folder, check, json, write, writeOf, open, close, settle, until, answered, idleDone, click, setRange, textOf, box, fs, path, study, execFileSync } = require('./page_tools');
 const { STORY, checkNumbers, replaceText } = require('./page_live');
 
 const REFERENCE = path.join(__dirname, 'data/reference');
-const KEPT = ['text', 'written', 'query', 'part', 'heads', 'shape', 'by', 'noSink', 'off', 'temperature', 'topP', 'seed', 'theme', 'large', 'language', 'tour'];
+const KEPT = ['text', 'written', 'query', 'part', 'heads', 'shape', 'by', 'noSink', 'sort', 'colour', 'measured', 'off', 'temperature', 'topP', 'seed', 'theme', 'large', 'language', 'tour'];
 const stateOf = (page) => page.evaluate((keys) => JSON.stringify(keys.map((key) => [key, key === 'off' ? Object.entries(state.off).sort() : state[key]])), KEPT);
 const hashOf = async (page) => {
   await page.evaluate(() => byId('copy-link').click());
@@ -26,8 +26,11 @@ async function compose(page) {
   await page.check('#no-sink');
   await setRange(page, '#temperature', 0.7);
   await setRange(page, '#top-p', 0.85);
-  await page.fill('#seed', '42');
+  await page.fill('#seed', '9000000000000000000');
   await page.locator('#seed').blur();
+  await page.selectOption('#sort', 'ind');
+  await page.selectOption('#colour', 'prev');
+  await page.selectOption('#measured', 'text');
   await click(page, '#theme');
   await click(page, '#theme');
   await click(page, '#language');
@@ -71,6 +74,72 @@ async function testAddress(live) {
   await checkNumbers(saved, text, 'typed into a saved copy');
   await close(saved, 'a saved copy');
   await close(page, 'the page that was saved');
+}
+
+/* What all heads are measured on stays chosen while the scores of a new text are on their way, and links of before begin as ever. */
+async function testHeadsChoice(live) {
+  const page = await open(live);
+  await idleDone(page);
+  await page.selectOption('#measured', 'text');
+  await page.selectOption('#sort', 'prev');
+  for (const text of [`${STORY}gan`, `${STORY}gan rode`, 'So it goes', STORY]) {
+    await replaceText(page, text);
+    await answered(page);
+    await until(page, () => !!run.heads.text && later.size === 0, null, 'its scores');
+    check((await page.inputValue('#measured')) === 'text' && (await page.inputValue('#sort')) === 'prev', 'what was chosen stays', await page.inputValue('#measured'));
+  }
+  const order = await page.locator('.thumb').evaluateAll((list) => list.map((button) => button.dataset.head));
+  const { heads } = json('heads', model, '-p', STORY);
+  const values = order.map((name) => heads.find((head) => head.name === name).prev);
+  check(values.every((x, i) => i === 0 || x <= values[i - 1] + 1e-4), 'and the heads stand by it');
+  await close(page, 'the choice of scores');
+  const old = await open(`${live}#h=L3H4&sort=none&colour=layer&measured=nothing`);
+  await answered(old);
+  check((await old.evaluate(() => [state.sort, state.colour, state.measured, state.heads[0]].join())) === 'layer,none,repeat,L3H4', 'what makes no sense is left out');
+  await close(old, 'an address without the choice');
+}
+
+/* The link over the page leads into the text, and leaves the state in the address. */
+async function testSkip(live) {
+  const still = write('skip.html', '-p', STORY);
+  for (const [url, ready] of [[live, answered], [still, settle]]) {
+    const page = await open(`${url}#p=4&h=L3H4&theme=dark`);
+    await ready(page);
+    await page.focus('.skip');
+    await page.keyboard.press('Enter');
+    await settle(page);
+    check(await page.evaluate(() => document.activeElement.matches('#editor, #tokens .token')), 'the focus is in the text', await page.evaluate(() => document.activeElement.outerHTML.slice(0, 80)));
+    check(await page.evaluate(() => state.query === 4), 'the eye is where it was', await page.evaluate(() => state.query));
+    const hash = await page.evaluate(() => location.hash);
+    check(/p=4/.test(hash) && /h=L3H4/.test(hash) && /theme=dark/.test(hash), 'and the address has the state', hash);
+    await close(page, 'skipping to the text');
+  }
+}
+
+/* A seed that is too large becomes the largest; a copy that is refused is not said to have been made. */
+async function testSeedAndCopy(live) {
+  const page = await open(live);
+  await answered(page);
+  for (const [typed, kept] of [['1000000007', 1000000007], ['9000000000000000000', 9e15]]) {
+    await page.fill('#seed', typed);
+    await page.locator('#seed').blur();
+    await settle(page);
+    const hash = await hashOf(page);
+    const again = await open(live + hash);
+    await answered(again);
+    check((await page.inputValue('#seed')) === String(kept) && (await again.inputValue('#seed')) === String(kept), `seed ${typed} is ${kept} in a link, too`, `${hash} ${await again.inputValue('#seed')}`);
+    await close(again, 'a link with a seed');
+  }
+  for (const [answer, words] of [['allow', 'Copied'], ['refuse', 'Not copied: the address is the link'], ['none', 'Not copied: the address is the link']]) {
+    await page.evaluate((how) => {
+      const writeText = () => (how === 'allow' ? Promise.resolve() : Promise.reject(new Error('refused')));
+      Object.defineProperty(navigator, 'clipboard', { value: how === 'none' ? undefined : { writeText }, configurable: true });
+      byId('copy-link').textContent = '';
+    }, answer);
+    await page.click('#copy-link', { force: true });
+    await until(page, (expected) => byId('copy-link').textContent === expected, words, `a copy: ${answer}`);
+  }
+  await close(page, 'seeds and copies');
 }
 
 /* As attn.page of Python shows it in a notebook: its address is then about:srcdoc, and its origin nobody's. */
@@ -313,4 +382,4 @@ async function testHostileText() {
   }
 }
 
-module.exports = { testHostileText, testAddress, testFrame, testWrittenAddress, testHostileAddress, testFiles, testVocabulary, withTokens, dropFile };
+module.exports = { testHeadsChoice, testSkip, testSeedAndCopy, testHostileText, testAddress, testFrame, testWrittenAddress, testHostileAddress, testFiles, testVocabulary, withTokens, dropFile };

@@ -3,7 +3,7 @@
  */
 
 const Address = (() => {
-  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', looked: 'y', by: 'b', noSink: 's0', temperature: 'T', topP: 'P', plainSteps: 'f0', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour', corrupted: 'c', patched: 'g', answer: 'ca', wrong: 'cw' };
+  const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', looked: 'y', by: 'b', noSink: 's0', sort: 'sort', colour: 'colour', measured: 'measured', temperature: 'T', topP: 'P', plainSteps: 'f0', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour', corrupted: 'c', patched: 'g', answer: 'ca', wrong: 'cw' };
   const MAX_FACTOR = 10;
   const NAME_LENGTH = 40; // of a saved file's, letters
   const initial = { ...state, pinned: false };
@@ -50,11 +50,14 @@ const Address = (() => {
     take('patched', oneOf('g', 'attn_out', 'mlp_out', 'z'));
     take('answer', whole('ca', 0, 1e9));
     take('wrong', whole('cw', -1, 1e9));
+    take('sort', oneOf('sort', ...HEAD_SCORES));
+    take('colour', oneOf('colour', ...HEAD_SCORES));
+    take('measured', oneOf('measured', 'text'));
     if (fields.get('s0') === '1') take('noSink', true);
     take('temperature', number('T', 0, 10));
     take('topP', number('P', 0.05, 1));
     if (fields.get('f0') === '1') take('plainSteps', true);
-    take('seed', whole('s', 0, 999999999));
+    take('seed', whole('s', 0, LARGEST_SEED));
     if (fields.get('big') === '1') take('large', true);
     take('theme', oneOf('theme', 'light', 'dark'));
     take('language', oneOf('lang', 'en', 'zh'));
@@ -72,6 +75,22 @@ const Address = (() => {
 
   /* In a frame of a notebook (srcdoc) a bare #… would be the notebook's. */
   const keep = (text) => history.replaceState(null, '', `${location.href.split('#')[0]}#${text}`);
+
+  /* The address holds the state, so the link to the text goes there by itself; the caret stands where the eye is. */
+  document.querySelector('.skip').addEventListener('click', (event) => {
+    event.preventDefault();
+    const editor = byId('editor');
+    if (editor.hidden) {
+      (document.querySelector('#tokens [tabindex="0"]') ?? byId('file')).focus();
+      return;
+    }
+    const end = state.text === followed ? endsIn(followed)?.[state.query] : undefined;
+    if (end !== undefined) {
+      const caret = followed.slice(0, end).replace(/\r\n/g, '\n').length; // as a text field has it
+      editor.setSelectionRange(caret, caret);
+    }
+    editor.focus();
+  });
 
   let late = null;
   function follow() {
@@ -92,6 +111,7 @@ const Address = (() => {
     state.pinned = state.pinned && heads.length > 0;
     state.off = source.kind !== 'frozen' || keyOfOff(off) === run.without?.key ? off : {}; // what nobody can compute
     if (state.part && !isPart(state.part)) state.part = null;
+    for (const key of ['sort', 'colour']) if (state[key] === 'learned_sink' && !run.facts.sinks) state[key] = initial[key];
     state.query = Math.max(0, Math.min(state.query, run.n - 1));
     if (state.temperature === null) return;
     const { temperature_step: step } = run.facts; // the page knows the temperatures of its slider
@@ -101,9 +121,9 @@ const Address = (() => {
 
   byId('copy-link').addEventListener('click', async () => {
     keep(written());
-    await navigator.clipboard?.writeText(location.href).catch(() => {});
-    byId('copy-link').textContent = say('copied');
-    setTimeout(() => touch('language'), 1500);
+    const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+    byId('copy-link').textContent = say(copied ? 'copied' : 'not copied');
+    setTimeout(() => touch('language'), copied ? 1500 : 4000);
   });
 
   /* The first words of the text as the name of a file. */

@@ -25,6 +25,9 @@ const state = {
   looked: null, // "L4H1:11>4": the score that 'why' is about; null: that of the heaviest key
   by: 'weight', // or 'value'
   noSink: false,
+  sort: 'layer', // all heads: or one of HEAD_SCORES; so is the colour, or 'none'
+  colour: 'none',
+  measured: 'repeat', // or 'text': what these scores are of
   off: {}, // {name of a head or MLP: factor}
   temperature: null, // null: as Sampling begins; so is top-p
   topP: null,

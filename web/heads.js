@@ -1,7 +1,8 @@
 /* The grid of all heads, larger: sorted and coloured by the scores of `study heads`. */
 
+const HEAD_SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entropy_share', 'distance', 'learned_sink'];
+
 (() => {
-  const SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entropy_share', 'distance', 'learned_sink'];
   const LARGEST_THUMB = 104; // px a side
   const GAP = 5; // px between two, as in page.css
   const THUMB_ROOM = 80; // px that a pattern needs for its layer to stand beside another
@@ -18,8 +19,7 @@
   const tableOf = () => scoresOfHeads(measured.value);
   const scoresFor = (name) => tableOf()?.[name];
 
-  function fillSelect(select, options) {
-    const { value } = select;
+  function fillSelect(select, options, value) {
     select.replaceChildren(...options.map(([key, name]) => make('option', { value: key }, name)));
     if (options.some(([key]) => key === value)) select.value = value;
   }
@@ -42,6 +42,7 @@
       'button', { type: 'button', class: 'thumb', tabindex: -1, 'data-head': name, 'aria-pressed': 'false' },
       make('b', {}), make('span', {}, name), make('em', {}), make('i', {}),
     )]));
+    grid.replaceChildren();
     buttons.values().next().value.tabIndex = 0;
     for (const [name, button] of buttons) {
       if (buttons.size <= MOST_THUMBS) shown.add(name);
@@ -50,11 +51,15 @@
     drawControls();
   }
 
+  /* What there are scores of; what was chosen stays while its scores are on their way. */
+  const isThere = (key) => Boolean(run.heads[key] || shownRun().heads[key]);
+  const isOnItsWay = (key) => isLive() && !unanswered('heads') && (key === 'text' ? shownRun().heads.text !== false && run.n > 1 : run.heads.repeat !== false);
+
   function drawControls() {
-    const scores = SCORES.filter((key) => key !== 'learned_sink' || run.facts.sinks).map((key) => [key, say(`score ${key}`)]);
-    fillSelect(sort, [['layer', say('layer order')], ...scores]);
-    fillSelect(colour, [['none', say('nothing')], ...scores]);
-    fillSelect(measured, ['repeat', 'text'].filter((key) => run.heads[key] || shownRun().heads[key]).map((key) => [key, say(`measured ${key}`)]));
+    const scores = HEAD_SCORES.filter((key) => key !== 'learned_sink' || run.facts.sinks).map((key) => [key, say(`score ${key}`)]);
+    fillSelect(sort, [['layer', say('layer order')], ...scores], state.sort);
+    fillSelect(colour, [['none', say('nothing')], ...scores], state.colour);
+    fillSelect(measured, ['repeat', 'text'].filter((key) => isThere(key) || (key === state.measured && isOnItsWay(key))).map((key) => [key, say(`measured ${key}`)]), state.measured);
     for (const control of [sort, colour, measured]) control.disabled = measured.options.length === 0;
     arrange();
     drawScores();
@@ -106,6 +111,7 @@
     const key = sort.value;
     const table = tableOf();
     const value = (name) => table?.[name]?.[key] ?? -Infinity;
+    if (key !== 'layer' && !table && grid.childElementCount > 0) return; // until the scores are there
     const names = [...buttons.keys()];
     if (key !== 'layer') names.sort((a, b) => value(b) - value(a));
     redraw(grid, ...names.map((name) => buttons.get(name)));
@@ -170,19 +176,16 @@
     if (button) chooseHead(button.dataset.head, byId('several').checked || event.shiftKey || event.ctrlKey || event.metaKey);
   });
   walkWithKeys(grid, columns, () => {});
-  sort.addEventListener('change', arrange);
-  colour.addEventListener('change', drawScores);
-  measured.addEventListener('change', () => {
-    arrange();
-    drawScores();
-    drawNote();
+  for (const select of [sort, colour, measured]) select.addEventListener('change', () => {
+    change({ [select.id]: select.value });
+    drawLate();
   });
   addEventListener('beforeprint', () => {
     if (!run) return;
     for (const name of buttons.keys()) placeThumb(name);
   });
 
-  addPart(['run', 'heads scores'], () => {
+  addPart(['run', 'heads scores', 'changes', 'unanswered', 'sort', 'colour', 'measured'], () => {
     if (built !== run.facts) build();
     else drawControls();
   }, 'late');
@@ -190,7 +193,7 @@
     make('summary', {}, say('what is this')), make('p', {}, say('heads text')), meanings(),
   ), 'always');
   addPart(['heads', 'off', 'theme', 'run'], drawChosen, 'late');
-  addPart(['off', 'changes'], () => buttons.size > 0 && drawScores(), 'late');
-  addPart(['run', 'heads', 'heads scores', 'off', 'changes'], drawNote, 'late');
+  addPart(['off'], () => buttons.size > 0 && drawScores(), 'late');
+  addPart(['run', 'heads', 'heads scores', 'measured', 'unanswered', 'off', 'changes'], drawNote, 'late');
   addPart(['size', 'theme'], placeThumbs, 'late');
 })();
