@@ -37,6 +37,7 @@ MORE_WOMEN = ("Abigail Ada Agnes Amelia Andrea Angela Audrey Barbara Beatrice Be
               "Violet Virginia Wanda Wendy Winifred Yvonne Zoe").split()
 EITHER = ("Alex Ashley Chris Evelyn Leslie Marion Pat Robin Terry Vivian").split()
 MORE_NAMES = MORE_MEN + MORE_WOMEN + EITHER
+# Further persons of the grammar's sentences: names of one token, as most of the held-out ones are.
 SURNAMES = ("Adams Andrews Bell Bennett Black Brown Bunting Camp Child Clay Collins Cooper Cross Field Foster Gibson "
             "Grant Gray Green Hall Harding Hart Hill Holmes Hughes Jackson Jenkins Jones King Knight Kramer "
             "Lawson Lee Levin Long Mason Mill Moore Murphy Napoleon Newton Palmer Parker Penn Peters Porter Prince "
