@@ -450,7 +450,10 @@ printf '{%% if %%}' >"$tmp/bad.template"
 printf 'b:{{ messages[0].content }}' >"$tmp/other.template"
 head -n 1 "$tmp/several" >"$tmp/begun"
 has grep -q '"sampling": "[^"]*", "template_hash": "[0-9a-f]*"}$' "$tmp/begun"
+"$run" "$model" -z weights/model.gguf --batch "$tmp/nothing" -o "$tmp/spelt" 2>/dev/null
+has grep -q '"vocabulary_hash": "[0-9a-f]*"}$' "$tmp/spelt"
 refuses_each "$model" <<'END'
+1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/spelt"
 1 -: this goes to a file; without -o answers go to stdout | --batch "$tmp/nine" -o -
 1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/begun" | --batch "$tmp/nine" -o "$tmp/begun" --chat-template "$tmp/other.template"
 1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/whole" -s 3
