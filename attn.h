@@ -527,8 +527,9 @@ typedef struct AttnSampling {
 ATTN_API bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *error);
 
 /*
- * For whoever feeds tokens one by one; attn_generate has its own. Both fail where a value makes no sense: one that is not finite, a
- * temperature or penalty below 0, a probability above 1, a step that does not exist.
+ * For whoever feeds tokens one by one; attn_generate has its own. Both fail on a value outside of its range for run's options
+ * (temperature 0 to 1e9, top_p and min_p 0 to 1, repeat_penalty 0.01 to 100, the others -1000 to 1000), and on a step that does
+ * not exist.
  */
 ATTN_API AttnSampler *attn_sampler_new(const AttnModel *model, const AttnSampling *sampling,
                                        AttnError *error);

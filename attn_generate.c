@@ -3,7 +3,6 @@
 #include "generate.h"
 #include "sampling.h"
 
-#include <float.h>
 #include <stdlib.h>
 
 struct AttnSampler {
@@ -29,30 +28,6 @@ static SamplerOptions sampler_options(const AttnSampling *sampling) {
                             .order = sampling->order};
 }
 
-/* What the command line refuses, too; a NaN lies in no range. */
-static bool check_sampling(const AttnSampling *sampling, AttnError *error) {
-    Error inner;
-    const struct {
-        const char *name;
-        float value, least, most;
-    } rows[] = {{"temperature", sampling->temperature, 0, FLT_MAX},
-                {"top_p", sampling->top_p, 0, 1},
-                {"min_p", sampling->min_p, 0, 1},
-                {"repeat_penalty", sampling->repeat_penalty, 0, FLT_MAX},
-                {"presence_penalty", sampling->presence_penalty, -FLT_MAX, FLT_MAX},
-                {"frequency_penalty", sampling->frequency_penalty, -FLT_MAX, FLT_MAX}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!(rows[i].value >= rows[i].least && rows[i].value <= rows[i].most)) {
-            error_set(&inner, "sampling: %s is %g, and not in %g to %g", rows[i].name, (double)rows[i].value,
-                      (double)rows[i].least, (double)rows[i].most);
-            return tell(error, &inner);
-        }
-    for (uint64_t order = sampling->order; order; order >>= 4)
-        if ((order & 15) < STEP_PENALTIES || (order & 15) > STEP_TEMPERATURE)
-            return refuse(error, "sampling: the order names a step that does not exist");
-    return true;
-}
-
 bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *error) {
     SamplerOptions options = SAMPLING_UNSET;
     Error inner;
@@ -72,10 +47,9 @@ bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *er
 AttnSampler *attn_sampler_new(const AttnModel *model, const AttnSampling *sampling, AttnError *error) {
     static const AttnSampling usual;
     Error inner = {"not enough memory for a sampler"};
-    if (!sampling) sampling = &usual;
-    if (!model || !check_sampling(sampling, error)) return NULL;
-    AttnSampler *sampler = calloc(1, sizeof *sampler);
-    SamplerOptions options = sampler_options(sampling);
+    if (!model) return NULL;
+    SamplerOptions options = sampler_options(sampling ? sampling : &usual);
+    AttnSampler *sampler = sampling_check(&options, &inner) ? calloc(1, sizeof *sampler) : NULL;
     if (sampler) sampler->n_vocab = model_config(model->model)->n_vocab;
     if (sampler) sampler->sampler = sampler_new(&options, sampler->n_vocab, &inner);
     if (sampler && sampler->sampler) return sampler;
@@ -130,6 +104,7 @@ static bool generate(AttnSession *session, const int32_t *tokens, size_t n,
                                     .special = options->special,
                                     .shift = options->shift,
                                     .speculate = (Speculate)options->speculate};
+    if (!sampling_check(&inner.sampling, error)) return false;
     Generator *generator = generator_new(model->model, model->tokenizer, session->session, &inner, error);
     Listener listener = {options, generator, model_config(model->model)->n_vocab, false};
     size_t most = options->n_tokens ? options->n_tokens : 256;
@@ -148,9 +123,8 @@ bool attn_generate_from(AttnSession *session, const int32_t *tokens, size_t n,
     if (n == 0) return refuse(error, "the prompt has no tokens");
     for (size_t i = 0; options && i < options->n_stop; i++)
         if (!options->stop[i] || !options->stop[i][0]) return refuse(error, "a stop text needs some text");
-    if (!options) options = &usual;
-    if (!check_sampling(&options->sampling, error)) return false;
-    if (!generate(session, tokens, n, options, &inner_end, &inner)) return tell(error, &inner);
+    if (!generate(session, tokens, n, options ? options : &usual, &inner_end, &inner))
+        return tell(error, &inner);
     if (end) *end = (AttnEnd)inner_end;
     return true;
 }

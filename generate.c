@@ -35,8 +35,7 @@ struct Generator {
     Guesses *guesses; /* or NULL */
     Guessed guessed;
     Detokenizer detokenizer;
-    bool half_unseen; /* what the detokenizer holds back is of a prompt that nobody was shown */
-    TextBuffer text;  /* not yet shown: it may be the beginning of a stop text */
+    TextBuffer text; /* not yet shown: it may be the beginning of a stop text */
 };
 
 Generator *generator_new(const Model *model, const Tokenizer *tokenizer, Session *session,
@@ -114,27 +113,7 @@ bool generator_echo(Generator *generator, const int32_t *ids, size_t n, TextPiec
         if (!detokenizer_push(&generator->detokenizer, ids[i], text)) return no_memory(error);
     if (piece) piece(user, -1, text->data, text->n);
     text->n = 0;
-    generator->half_unseen = !piece && generator->detokenizer.n_pending > 0;
-    return true;
-}
-
-/*
- * Appends what a token adds to the text, or (id −1) what is left at its end. Half a character at the end of a prompt that was not
- * shown is the prompt's, unless the model completes it.
- */
-static bool push_text(Generator *generator, int32_t id, Error *error) {
-    static const char unknown[] = "\xef\xbf\xbd"; /* U+FFFD */
-    enum { N = sizeof unknown - 1 };
-    TextBuffer *text = &generator->text;
-    const size_t n = text->n;
-    if (!(id < 0 ? detokenizer_end(&generator->detokenizer, text)
-                 : detokenizer_push(&generator->detokenizer, id, text)))
-        return no_memory(error);
-    if (generator->half_unseen && text->n >= n + N && memcmp(text->data + n, unknown, N) == 0) {
-        memmove(text->data + n, text->data + n + N, text->n - n - N);
-        text->n -= N;
-    }
-    if (generator->detokenizer.n_pending == 0 || text->n > n) generator->half_unseen = false;
+    if (!piece) detokenizer_hide(&generator->detokenizer);
     return true;
 }
 
@@ -314,7 +293,7 @@ static bool show_token(Generator *generator, int32_t id, TextPiece *piece, void 
                        Error *error) {
     if (*end == END_CONTEXT) return true; /* there is none */
     bool shown = *end != END_TOKEN || generator->options.special;
-    if (shown && !push_text(generator, id, error)) return false;
+    if (shown && !detokenizer_push(&generator->detokenizer, id, &generator->text)) return no_memory(error);
     show_text(generator, id, false, piece, user, end);
     return true;
 }
@@ -326,7 +305,7 @@ bool generator_step(Generator *generator, TextPiece *piece, void *user, TextEnd 
 
 bool generator_finish(Generator *generator, TextPiece *piece, void *user, TextEnd *end, Error *error) {
     if (*end == END_STOP) return true;
-    if (!push_text(generator, -1, error)) return false;
+    if (!detokenizer_end(&generator->detokenizer, &generator->text)) return no_memory(error);
     show_text(generator, -1, true, piece, user, end);
     return true;
 }

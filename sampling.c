@@ -107,8 +107,8 @@ typedef struct Setting {
     const char *name, *key; /* of the option of run, and behind general.sampling. */
     size_t offset;
     SamplerStep step;
-    bool is_count;                  /* size_t, of which −1 in a file stands for all; or else float */
-    double usual, off, least, most; /* in a file */
+    bool is_count; /* size_t, of which −1 in a file stands for all; or else float */
+    double usual, off, least, most;
 } Setting;
 
 #define AT(member) offsetof(SamplerOptions, member)
@@ -120,9 +120,25 @@ static const Setting settings[N_SAMPLING_FIELDS] = {
     {"min-p", "min_p", AT(min_p), STEP_MIN_P, false, 0, 0, 0, 1},
     {"repeat-penalty", "penalty_repeat", AT(repeat_penalty), STEP_PENALTIES, false, 1, 1, 0.01, 100},
     {"repeat-last-n", "penalty_last_n", AT(penalty_window), STEP_PENALTIES, true, 64, 64, 0, 1e9},
-    {"presence-penalty", NULL, AT(presence_penalty), STEP_PENALTIES, false, 0, 0, 0, 0},
-    {"frequency-penalty", NULL, AT(frequency_penalty), STEP_PENALTIES, false, 0, 0, 0, 0},
+    {"presence-penalty", NULL, AT(presence_penalty), STEP_PENALTIES, false, 0, 0, -1000, 1000},
+    {"frequency-penalty", NULL, AT(frequency_penalty), STEP_PENALTIES, false, 0, 0, -1000, 1000},
 };
+
+bool sampling_check(const SamplerOptions *options, Error *error) {
+    for (size_t i = 0; i < N_SAMPLING_FIELDS; i++) {
+        const Setting *setting = &settings[i];
+        float value;
+        if (setting->is_count) continue;
+        memcpy(&value, (const char *)options + setting->offset, sizeof value);
+        if (!((double)value >= setting->least && (double)value <= setting->most)) /* NaN lies in no range */
+            return error_set(error, "sampling: %s is %g, and not in %g to %g", setting->name, (double)value,
+                             setting->least, setting->most);
+    }
+    for (uint64_t order = options->order; order; order >>= 4)
+        if ((order & 15) < STEP_PENALTIES || (order & 15) > STEP_TEMPERATURE)
+            return error_set(error, "sampling: the order names a step that does not exist");
+    return true;
+}
 
 /* Reads and checks the file's value; −1 stands for all. */
 static bool read_setting(const KeyReader *reader, const Setting *setting, const char *key, double *value) {

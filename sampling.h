@@ -57,6 +57,9 @@ bool sampling_settle(SamplerOptions *options, const Checkpoint *checkpoint, Samp
  */
 void sampling_leave_out(SamplerOptions *options);
 
+/* Whether values that somebody else gave than run's options or a file, which are checked as they are read, make sense as well. */
+bool sampling_check(const SamplerOptions *options, Error *error);
+
 /*
  * Names of steps with ';' between them ("top_k;temperature"), as llama.cpp has them. Those that do nothing here unless asked
  * for otherwise (dry, xtc …) are passed over. Fails for other words.

@@ -141,7 +141,11 @@ static bool flush(Detokenizer *detokenizer, bool at_end, TextBuffer *out) {
         uint32_t c;
         size_t n = utf8_decode((const char *)pending, detokenizer->n_pending, &c);
         if (c == UTF8_CUT && !at_end) break;
-        ok = (c < UTF8_INVALID ? text_append(out, pending, n) : text_append(out, "\xef\xbf\xbd", 3)) && ok;
+        if (c < UTF8_INVALID)
+            ok = text_append(out, pending, n) && ok;
+        else if (detokenizer->n_unseen == 0)
+            ok = text_append(out, "\xef\xbf\xbd", 3) && ok;
+        detokenizer->n_unseen -= detokenizer->n_unseen < n ? detokenizer->n_unseen : n;
         detokenizer->n_pending -= n; /* also if memory ran out: the next byte needs the room */
         memmove(pending, pending + n, detokenizer->n_pending);
     }
@@ -174,5 +178,7 @@ bool detokenizer_push(Detokenizer *detokenizer, int32_t id, TextBuffer *out) {
     }
     return true;
 }
+
+void detokenizer_hide(Detokenizer *detokenizer) { detokenizer->n_unseen = detokenizer->n_pending; }
 
 bool detokenizer_end(Detokenizer *detokenizer, TextBuffer *out) { return flush(detokenizer, true, out); }

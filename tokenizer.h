@@ -86,13 +86,16 @@ typedef struct Detokenizer {
     bool at_start;    /* the next token opens the text: SentencePiece drops the space it put in front */
     size_t n_dropped; /* characters so far of those that are dropped there */
     unsigned char pending[4];
-    size_t n_pending;
+    size_t n_pending, n_unseen; /* n_unseen: the first of them, which show only if they become a character */
 } Detokenizer;
 
 Detokenizer detokenizer_begin(const Tokenizer *tokenizer, bool special);
 
 /* Appends the text that became complete with this token to `out`. False when memory runs out. */
 bool detokenizer_push(Detokenizer *detokenizer, int32_t id, TextBuffer *out);
+
+/* Nobody is shown the text so far: what of it is held back is shown only if what follows completes it. */
+void detokenizer_hide(Detokenizer *detokenizer);
 
 /* Appends what is still held back, as U+FFFD, at the end of the text. */
 bool detokenizer_end(Detokenizer *detokenizer, TextBuffer *out);

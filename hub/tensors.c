@@ -295,8 +295,8 @@ static void turn_weights(Folder *folder) {
         checkpoint->progress(checkpoint->user, what, (size_t)(all / MIB), (size_t)(all / MIB));
 }
 
-/* Takes the output off where it is the embedding by another name, as PyTorch has it; or misses one that should be apart. */
-static void drop_tied(Folder *folder, bool is_apart) {
+/* An output that is the embedding by another name, as PyTorch has it, is taken off; one that config.json says is apart has to be there. */
+static void settle_output(Folder *folder, bool is_apart) {
     Checkpoint *checkpoint = folder->builder.checkpoint;
     const Tensor *embedding = NULL;
     Tensor *output = NULL;
@@ -319,6 +319,6 @@ void folder_add_tensors(Folder *folder) {
     folder->tied = is_said ? tie->boolean : folder->family->tied;
     for (size_t i = 0; i < folder->stored.n && folder->builder.ok; i++)
         add_tensor(folder, &folder->stored.tensors[i]);
-    if (folder->builder.ok) drop_tied(folder, is_said && !folder->tied);
+    if (folder->builder.ok) settle_output(folder, is_said && !folder->tied);
     if (folder->builder.ok) turn_weights(folder);
 }

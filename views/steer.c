@@ -182,7 +182,7 @@ static bool make_room(Study *study, SteerView *view, Error *error) {
     return arena_ok(arena, error, "directions of %zu layers", config->n_layer);
 }
 
-/* What a file cannot say is refused: it is added, at all positions, behind layers. */
+/* Refuses what a file cannot say: it is added, at all positions, behind layers. */
 static bool check_file(const SteerView *view, Error *error) {
     const char *site = view->site_name;
     if (view->project || !at_all_positions(view))

@@ -12,7 +12,7 @@ static const ProbeSite sites[] = {PROBE_RESID_PRE, PROBE_ATTN_OUT, PROBE_RESID_M
                                   PROBE_RESID_POST};
 enum { N_SITES = sizeof sites / sizeof *sites };
 
-/* How many sources the options name, and the last of them. */
+/* Counts the sources that the options name, and finds the last of them. */
 static size_t find_source(const SteerView *view, Source *source) {
     bool of_texts = view->plus || view->minus || view->plus_file || view->minus_file;
     const bool given[N_SOURCES] = {of_texts, view->neuron, view->token, view->file};

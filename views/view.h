@@ -211,7 +211,7 @@ Generator *study_generator(const Study *study, Session *session, float temperatu
 bool study_generate(Study *study, Generator *generator, size_t n_predict, void (*each)(void *user),
                     void *user, Error *error);
 
-/* What must not be lost by -o. */
+/* The files that -o must not replace. */
 Inputs study_inputs(const Study *study);
 
 /*

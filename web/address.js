@@ -86,7 +86,7 @@ const Address = (() => {
     }
     const end = state.text === followed ? endsIn(followed)?.[state.query] : undefined;
     if (end !== undefined) {
-      const caret = followed.slice(0, end).replace(/\r\n/g, '\n').length; // as a text field has it
+      const caret = asTyped(followed.slice(0, end)).length;
       editor.setSelectionRange(caret, caret);
     }
     editor.focus();

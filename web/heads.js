@@ -51,7 +51,7 @@ const HEAD_SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entrop
     drawControls();
   }
 
-  /* What there are scores of; what was chosen stays while its scores are on their way. */
+  /* The choice stays while its scores are on their way. */
   const isThere = (key) => Boolean(run.heads[key] || shownRun().heads[key]);
   const isOnItsWay = (key) => isLive() && !unanswered('heads') && (key === 'text' ? shownRun().heads.text !== false && run.n > 1 : run.heads.repeat !== false);
 

@@ -302,7 +302,7 @@ function remember(...texts) {
     goTo(text, state.written !== null && state.written < text.length ? state.written : null);
   }
 
-  /* What is pressed while numbers are under way waits for them. */
+  /* A press waits for numbers that are under way. */
   let presses = [];
 
   function press(action) {

@@ -308,7 +308,7 @@ function placeAfter(wasAtEnd) {
   container.addEventListener('focusout', tip.hide);
   walkWithKeys(container, () => 1, chooseQuery);
 
-  /* What is typed replaces [from, to) of the text; ends of lines elsewhere stay as they are, with or without a CR. */
+  /* Typing replaces [from, to) of the text: ends of lines elsewhere stay as they are, with or without a CR. */
   function edited() {
     const [before, after] = [asTyped(state.text), editor.value];
     const most = Math.min(before.length, after.length);
