@@ -66,9 +66,7 @@ static void read_rope(KeyReader *reader, Config *config) {
          yarn = string_equals(type, "yarn");
     if (reader->ok) /* of folders, whose rows of q and k lie as they were trained */
         reader->ok = checkpoint_string(reader->checkpoint, "attn.rope.pairing", &pairing, reader->error);
-    if (reader->ok)
-        reader->ok =
-            checkpoint_bool(reader->checkpoint, "attn.rope.dynamic", &config->rope_is_dynamic, reader->error);
+    config->rope_is_dynamic = keys_bool(reader, "rope.scaling.dynamic", false);
     if (!none && !yarn && !string_equals(type, "linear"))
         keys_fail(reader, "RoPE scaling '%.*s' is not supported; linear, yarn and longrope are",
                   string_shown(type), type.data);

@@ -383,7 +383,7 @@ static void test_words(void) {
 static void test_dynamic_rope(void) {
     Gguf gguf = model_as("llama");
     Error error = {{0}};
-    gguf_key(&gguf, "attn.rope.dynamic", BOOL, "\1", 1);
+    gguf_key(&gguf, "llama.rope.scaling.dynamic", BOOL, "\1", 1);
     Model *model = accept(&gguf);
     size_t n_ctx = model ? model_config(model)->n_ctx : 0;
     for (size_t more = 0; model && more < 2; more++) {

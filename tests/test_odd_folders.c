@@ -399,6 +399,18 @@ static void test_layer_lists(void) {
     }
 }
 
+/* A file that is made of a folder scales RoPE as the folder says. */
+static void test_dynamic_stays(void) {
+    put_config("llama", HEADS ", \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}");
+    put_tensors(EMBEDDING, 1);
+    Checkpoint *checkpoint = accept(scratch_folder);
+    bool is_dynamic = false;
+    CHECK(checkpoint && checkpoint_lay_out(checkpoint, &error) &&
+              checkpoint_bool(checkpoint, "llama.rope.scaling.dynamic", &is_dynamic, &error) && is_dynamic,
+          "%s", error.message);
+    checkpoint_close(checkpoint);
+}
+
 static void test_refused_keys(void) {
     static const struct {
         const char *type, *keys, *says;
@@ -836,6 +848,7 @@ int main(void) {
     RUN(test_many_layers);
     RUN(test_implied_windows);
     RUN(test_layer_lists);
+    RUN(test_dynamic_stays);
     RUN(test_refused_keys);
     RUN(test_unread);
     RUN(test_roles);
