@@ -118,6 +118,8 @@ bool attn_tokenize(const AttnModel *model, const char *text, size_t n, unsigned 
     Tokens all = {0};
     Error inner;
     if (!model || !has_tokenizer(model, error)) return false;
+    if (flags & ~(unsigned)(ATTN_TOKENIZE_ENDS | ATTN_TOKENIZE_SPECIAL))
+        return refuse(error, "attn_tokenize knows no such flags");
     unsigned inner_flags = (flags & ATTN_TOKENIZE_ENDS ? ENCODE_ENDS : 0u) |
                            (flags & ATTN_TOKENIZE_SPECIAL ? ENCODE_SPECIAL : 0u);
     bool ok = tokenizer_encode(model->tokenizer, text, n, inner_flags, &all, &inner) || tell(error, &inner);
@@ -219,24 +221,25 @@ static unsigned count_threads(const AttnSessionOptions *options) {
 }
 
 /* Options as a session beside another has them. */
-static AttnSessionOptions options_beside(const AttnSessionOptions *given) {
-    const AttnSession *beside = given->beside;
-    AttnSessionOptions options = *given;
-    if (!beside) return options;
-    options.n_ctx = session_n_ctx(beside->session);
-    options.n_threads = threads_count(beside->threads);
-    options.cache = beside->options.cache;
-    options.fast = beside->options.fast;
-    return options;
+static bool options_of(AttnSessionOptions *options, const AttnModel *model, const AttnSessionOptions *given,
+                       AttnError *error) {
+    const AttnSession *beside = given ? given->beside : NULL;
+    *options = given ? *given : (AttnSessionOptions){0};
+    if (!beside) return true;
+    if (beside->model != model) return refuse(error, "the session beside this one is of another model");
+    options->n_ctx = session_n_ctx(beside->session);
+    options->n_threads = threads_count(beside->threads);
+    options->cache = beside->options.cache;
+    options->fast = beside->options.fast;
+    return true;
 }
 
 bool attn_session_memory(const AttnModel *model, const AttnSessionOptions *options, AttnMemory *memory,
                          AttnError *error) {
-    static const AttnSessionOptions usual;
     Error why;
     SessionBytes bytes;
-    if (!model) return false;
-    const AttnSessionOptions wanted = options_beside(options ? options : &usual);
+    AttnSessionOptions wanted;
+    if (!model || !options_of(&wanted, model, options, error)) return false;
     SessionOptions inner = {.n_ctx = wanted.n_ctx, .whole_cache = true};
     if (wanted.beside) inner.beside = wanted.beside->session;
     if (!find_cache(wanted.cache, &inner.kv_dtype, &why) ||
@@ -266,14 +269,9 @@ static bool open_session(AttnSession *session, const AttnSessionOptions *options
 }
 
 AttnSession *attn_session_new(const AttnModel *model, const AttnSessionOptions *options, AttnError *error) {
-    static const AttnSessionOptions usual;
     Error inner = {"not enough memory for a session"};
-    if (!model) return NULL;
-    const AttnSessionOptions wanted = options_beside(options ? options : &usual);
-    if (wanted.beside && wanted.beside->model != model) {
-        refuse(error, "the session beside this one is of another model");
-        return NULL;
-    }
+    AttnSessionOptions wanted;
+    if (!model || !options_of(&wanted, model, options, error)) return NULL;
     AttnSession *session = calloc(1, sizeof *session);
     if (session) session->model = model;
     if (session && open_session(session, &wanted, &inner)) return session;
@@ -384,7 +382,10 @@ bool attn_hidden(AttnSession *session, const int32_t *tokens, size_t n, float *h
     if (!attn_sync(session, tokens, n, NULL, error)) return false;
     session_hidden(session->session, hidden);
     for (size_t i = 0; i < model_config(session->model->model)->d_model; i++)
-        if (!isfinite(hidden[i])) return refuse(error, "the hidden state is not finite (see attn_feed)");
+        if (!isfinite(hidden[i])) {
+            session_rewind(session->session, 0); /* as the call can be made again */
+            return refuse(error, "the hidden state is not finite (see attn_feed)");
+        }
     return true;
 }
 

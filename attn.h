@@ -40,7 +40,7 @@
  *
  * Threads. Any number of threads may share a model. A session or a sampler belongs to one thread at a time. Each session
  * has a pool of threads of its own, which sleeps between calls. Logits are the same to the bit for every number of
- * threads.
+ * threads. A child of fork() may go on with what its parent had open, on one thread. The process's locale changes nothing.
  *
  * Callbacks are called on the thread that called the library. They return, without an exception or longjmp, and do not
  * use the session that is at work; the model they may ask.
@@ -84,7 +84,7 @@ typedef struct AttnModelOptions {
     const char *tokenizer; /* a file whose vocabulary is taken (GGUF, llama2.c's); NULL: the model's own */
 } AttnModelOptions;
 
-/* Opens a GGUF or llama2.c checkpoint, after checking every byte that is not a weight. */
+/* Opens a checkpoint (GGUF, a Hugging Face folder, llama2.c or llm.c), after checking every byte that is not a weight. */
 ATTN_API AttnModel *attn_model_open(const char *path, const AttnModelOptions *options, AttnError *error);
 ATTN_API void attn_model_close(AttnModel *model);
 

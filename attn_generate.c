@@ -105,6 +105,8 @@ static bool generate(AttnSession *session, const int32_t *tokens, size_t n,
                                     .shift = options->shift,
                                     .speculate = (Speculate)options->speculate};
     if (!sampling_check(&inner.sampling, error)) return false;
+    if ((unsigned)options->speculate > ATTN_SPECULATE_OFF)
+        return error_set(error, "speculate is %d, and none of ATTN_SPECULATE_…", (int)options->speculate);
     Generator *generator = generator_new(model->model, model->tokenizer, session->session, &inner, error);
     Listener listener = {options, generator, model_config(model->model)->n_vocab, false};
     size_t most = options->n_tokens ? options->n_tokens : 256;

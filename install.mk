@@ -30,9 +30,10 @@ install: $(BUILT)
 	    esac; \
 	done
 	for link in $(LINKS); do ln -sf $(notdir $(SHARED)) $(DESTDIR)$$link || exit 1; done
-	mkdir -p $(DESTDIR)$(dir $(PKGCONFIG))
+	install -d -m 755 $(DESTDIR)$(dir $(PKGCONFIG))
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
 	    -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIBS))|' -e 's|@RPATH@|$(RPATH)|' attn.pc.in >$(DESTDIR)$(PKGCONFIG)
+	chmod 644 $(DESTDIR)$(PKGCONFIG)
 
 uninstall:
 	$(check_paths)rm -f $(addprefix $(DESTDIR),$(foreach file,$(INSTALLED),$(lastword $(subst :, ,$(file)))) $(LINKS) $(PKGCONFIG))

@@ -233,7 +233,7 @@ static void keep_min_p(const Sampler *sampler, Shortlist *list) {
     for (size_t i = 0; i < list->n; i++)
         if (list->items[i].logit >= least) list->items[n++] = list->items[i];
     if (n < list->n) list->weighed = false;
-    list->n = n;
+    list->n = n ? n : 1; /* none is as likely as NaN */
     sort(list);
 }
 

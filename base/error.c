@@ -1,5 +1,6 @@
 #include "base/error.h"
 
+#include "base/locale.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -27,9 +28,11 @@ bool error_set(Error *error, const char *format, ...) {
     if (!error) return false;
     char text[8192], line[8192]; /* room for the longest path and for what is wrong with it */
     va_list args;
+    const PlainLocale locale = locale_begin();
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    locale_end(locale);
     static const char gap[] = " ... ";
     size_t n = show_line(line, sizeof line, text), room = sizeof error->message - 1;
     if (n > room) {

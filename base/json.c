@@ -5,6 +5,8 @@
  */
 #include "base/json.h"
 
+#include "base/locale.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,28 +115,11 @@ static bool to_integer(const char *text, size_t begin, size_t end, int64_t *valu
     return true;
 }
 
-/*
- * strtod of a number whose point is left out and counted in the exponent instead, for strtod takes the point of the
- * process's locale.
- */
 static double to_double(const char *text, size_t n) {
-    char digits[MAX_NUMBER + 32];
-    size_t n_digits = 0, i = 0, n_fraction = 0;
-    long exponent = 0;
-    bool is_fraction = false;
-    for (; i < n && text[i] != 'e' && text[i] != 'E'; i++)
-        if (text[i] == '.')
-            is_fraction = true;
-        else
-            digits[n_digits++] = text[i], n_fraction += is_fraction;
-    if (i < n) {
-        bool is_negative = text[i + 1] == '-', has_sign = is_negative || text[i + 1] == '+';
-        for (i += 1 + (size_t)has_sign; i < n; i++)
-            if (exponent < 100000) exponent = 10 * exponent + (text[i] - '0');
-        if (is_negative) exponent = -exponent;
-    }
-    snprintf(digits + n_digits, sizeof digits - n_digits, "e%ld", exponent - (long)n_fraction);
-    return strtod(digits, NULL);
+    char number[MAX_NUMBER + 1];
+    memcpy(number, text, n);
+    number[n] = '\0';
+    return strtod(number, NULL);
 }
 
 static bool parse_number(Parser *parser, Json *value) {
@@ -407,7 +392,9 @@ static bool parse_document(Parser *parser) {
 
 Json *json_parse(const char *text, size_t n, Error *error) {
     Parser parser = {.text = text, .n = n, .error = error, .document = calloc(1, sizeof(Document))};
+    const PlainLocale locale = locale_begin();
     bool ok = parse_document(&parser);
+    locale_end(locale);
     free(parser.waiting);
     if (ok) return &parser.document->root;
     if (parser.document) json_free(&parser.document->root);

@@ -125,6 +125,7 @@ struct Threads {
 
     bool spin; /* false when there are more workers than CPUs: spinning would keep the others from theirs */
     unsigned n_threads, n_started;
+    unsigned n_forks; /* before this pool was made: a child has none of the workers */
     struct Worker {
         Threads *threads;
         unsigned index;
@@ -225,6 +226,12 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
+/* Of this process and those that it comes from; changed in a child that has one thread. */
+static unsigned n_forks;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+static void count_fork(void) { n_forks++; }
+static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
+
 Threads *threads_new(unsigned n_threads, Error *error) {
     if (n_threads == 0) {
         error_set(error, "a pool needs at least 1 thread");
@@ -239,6 +246,8 @@ Threads *threads_new(unsigned n_threads, Error *error) {
     pthread_attr_t attributes;
     size_t stack_bytes;
     threads->n_threads = n_threads;
+    pthread_once(&watched, watch_forks);
+    threads->n_forks = n_forks;
     threads->spin = n_threads <= allowed_cpus(&cpus);
     pthread_mutex_init(&threads->mutex, NULL);
     pthread_cond_init(&threads->wake, NULL);
@@ -264,8 +273,15 @@ Threads *threads_new(unsigned n_threads, Error *error) {
     return NULL;
 }
 
+/* In a forked child mutex and conditions stay as they are: they may be held by, or wait for, who is not there. */
+static bool has_workers(const Threads *threads) { return threads->n_forks == n_forks; }
+
 void threads_free(Threads *threads) {
     if (!threads) return;
+    if (!has_workers(threads)) {
+        free(threads);
+        return;
+    }
     atomic_store(&threads->quit, true);
     wake_workers(threads);
     for (unsigned i = 0; i < threads->n_started; i++) pthread_join(threads->workers[i].handle, NULL);
@@ -279,7 +295,7 @@ unsigned threads_count(const Threads *threads) { return threads->n_threads; }
 
 void parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void *context) {
     size_t n_pieces = count_pieces(n, grain);
-    if (threads->n_threads == 1 || n_pieces <= 1) {
+    if (threads->n_threads == 1 || n_pieces <= 1 || !has_workers(threads)) {
         for (size_t piece = 0; piece < n_pieces; piece++) run_piece(body, context, n, grain, piece, 0);
         return;
     }

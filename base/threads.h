@@ -13,7 +13,8 @@ unsigned threads_physical_cores(void);
 
 /*
  * A pool of n_threads workers, the calling thread among them (n_threads = 1 starts none).
- * Fails when n_threads is 0 or the system refuses a thread. threads_free accepts NULL.
+ * Fails when n_threads is 0 or the system refuses a thread. threads_free accepts NULL. In a forked child, which has none of
+ * the workers, all goes on with the calling thread alone.
  */
 Threads *threads_new(unsigned n_threads, Error *error);
 void threads_free(Threads *threads);

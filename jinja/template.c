@@ -1,5 +1,6 @@
 /* Statements of templates (jinja.h), variables, macros, and template.h's functions. */
 #include "jinja/template.h"
+#include "base/locale.h"
 #include "jinja/jinja.h"
 
 #include <stdlib.h>
@@ -284,10 +285,12 @@ Template *template_parse(String source, Error *error) {
     Template *template = calloc(1, sizeof *template);
     if (template) template->pool.most = TEMPLATE_MAX_MEMORY;
     bool ok = template && copy_source(template, source);
+    const PlainLocale locale = locale_begin();
     if (!ok)
         error_set(error, "not enough memory for the chat template");
     else
         ok = jinja_parse(template, error);
+    locale_end(locale);
     if (ok) return template;
     template_free(template);
     return NULL;
@@ -317,6 +320,7 @@ bool template_render(const Template *template, const Json *context, int64_t now,
                 .error = error,
                 .line = 1,
                 .now = now};
+    const PlainLocale locale = locale_begin();
     scope_open(&r, NULL);
     for (size_t i = 0; !r.failed && i < context->n; i++) {
         String name = json_key(context, i);
@@ -324,6 +328,7 @@ bool template_render(const Template *template, const Json *context, int64_t now,
     }
     scope_open(&r, r.scope);
     if (!r.failed) run_statements(&r, template->body);
+    locale_end(locale);
     if (r.failed) out->n = r.out_start, marks->n = r.marks_start;
     free(own_marks.data);
     pool_free(&r.pool);

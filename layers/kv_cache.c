@@ -243,6 +243,8 @@ Span kv_span(const KvCache *cache, size_t i, size_t n) {
 }
 
 #if defined(__linux__)
+#include <sys/resource.h>
+
 /* Makes the tiles of a cache those of a share, of which n positions count. */
 static bool join_share(KvCache *cache, KvShare *share, size_t n) {
     void *tiles =
@@ -272,9 +274,16 @@ static bool write_tiles(const KvCache *cache, int file, size_t n) {
     return true;
 }
 
+/* A file beyond the process's limit would not fail but end the process by a signal (SIGXFSZ). */
+static bool may_have_file(size_t n_bytes) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= n_bytes;
+}
+
 /* Whether the first n positions lie in a share, in a new one if need be. */
 static bool have_share(KvCache *cache, size_t n) {
     if (cache->share && cache->n_shared >= n) return true;
+    if (!may_have_file(cache->n_bytes)) return false;
     KvShare *share = malloc(sizeof *share);
     int file = share ? memfd_create("attn-keys-and-values", MFD_CLOEXEC) : -1;
     if (file < 0) {

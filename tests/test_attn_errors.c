@@ -2,6 +2,9 @@
 #include "face.h"
 
 #include <fcntl.h>
+#include <math.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* A copy of GPT2 in which a key has another name, so that it lacks it. */
@@ -133,7 +136,16 @@ static void test_errors(void) {
                 "192");
     check_error(!attn_session_memory(world.model, &(AttnSessionOptions){.cache = (AttnCache)3}, &memory, &e),
                 &e, "no cache 3");
+    World other = open_world(LLAMA, NULL);
+    check_error(
+        !attn_session_memory(world.model, &(AttnSessionOptions){.beside = other.session}, &memory, &e), &e,
+        "another model");
+    close_world(&other);
     CHECK(memory.cache == 7 && memory.rest == 7, "what fails tells");
+    size_t n_tokens = 7;
+    check_error(!attn_tokenize(world.model, "a", 1, 4, NULL, 0, &n_tokens, &e), &e, "no such flags");
+    check_error(!attn_generate(session, "a", &(AttnGenerateOptions){.speculate = (AttnSpeculate)3}, NULL, &e),
+                &e, "speculate is 3");
     check_error(!attn_hidden(session, bad, 2, logits, &e), &e, "257");
     check_error(!attn_hidden(session, good, 0, logits, &e), &e, "no tokens");
     CHECK(attn_feed(session, good, 3, NULL, 0, &e), "%s", e.message);
@@ -262,6 +274,84 @@ static void test_stop(void) {
     close_world(&plain);
 }
 
+/* Whether a forked child, which runs `work`, ends by itself and says that all is well. */
+static bool child_does(bool (*work)(World *, const float *), World *world, const float *wanted) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(work(world, wanted) ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool goes_on(World *world, const float *wanted) {
+    float logits[MAX_VOCAB];
+    const int32_t token = 60;
+    bool ok = attn_feed(world->session, &token, 1, logits, 1, NULL) &&
+              memcmp(logits, wanted, world->n_vocab * sizeof *wanted) == 0;
+    close_world(world);
+    return ok;
+}
+
+/* A child has none of the pool's threads, and goes on without them. */
+static void test_forked_child(void) {
+    World world = open_world(GPT2, &(AttnSessionOptions){.n_threads = 3});
+    const int32_t tokens[] = {50, 60, 70};
+    float logits[2 * MAX_VOCAB];
+    CHECK(attn_feed(world.session, tokens, 2, logits, 2, NULL), "not fed");
+    attn_rewind(world.session, 1);
+    for (int i = 0; i < 5; i++) CHECK(child_does(goes_on, &world, logits + world.n_vocab), "child %d", i);
+    CHECK(goes_on(&world, logits + world.n_vocab), "the parent");
+}
+
+static bool forks_within_limit(World *world, const float *wanted) {
+    const struct rlimit limit = {4096, 4096};
+    float logits[MAX_VOCAB];
+    setrlimit(RLIMIT_FSIZE, &limit);
+    AttnSession *fork = attn_session_fork(world->session, NULL, NULL);
+    const int32_t token = 60;
+    return fork && attn_feed(fork, &token, 1, logits, 1, NULL) &&
+           memcmp(logits, wanted, world->n_vocab * sizeof *wanted) == 0;
+}
+
+/* A process that may write no large files: its forks have their keys by copy. */
+static void test_file_limit(void) {
+    World world = open_world(GPT2, NULL);
+    int32_t tokens[100];
+    float logits[2 * MAX_VOCAB];
+    for (int i = 0; i < 100; i++) tokens[i] = i == 99 ? 60 : i;
+    CHECK(attn_feed(world.session, tokens, 100, logits, 1, NULL), "not fed");
+    attn_rewind(world.session, 99);
+    CHECK(child_does(forks_within_limit, &world, logits), "no fork of it");
+    close_world(&world);
+}
+
+static int spoils;
+static bool wants_stream(void *user, AttnSite site, size_t layer, size_t head) {
+    return (void)user, (void)head, site == ATTN_RESID_PRE && layer == 0;
+}
+static void spoil(void *user, const AttnActivation *activation) {
+    (void)user;
+    if (spoils) activation->data[0] = INFINITY;
+}
+
+/* After hidden states that are not finite the same call succeeds, once the cause is gone. */
+static void test_hidden_again(void) {
+    AttnError error = {""};
+    World world = open_world(GPT2, &(AttnSessionOptions){.probe = {.wants = wants_stream, .visit = spoil}});
+    const int32_t tokens[] = {50, 60, 70, 80};
+    float hidden[MAX_VOCAB];
+    size_t held;
+    spoils = 1;
+    check_error(!attn_hidden(world.session, tokens, 4, hidden, &error), &error, "not finite");
+    attn_session_tokens(world.session, &held);
+    CHECK(held == 0, "%zu tokens", held);
+    spoils = 0;
+    CHECK(attn_hidden(world.session, tokens, 4, hidden, &error), "%s", error.message);
+    close_world(&world);
+}
+
 int main(void) {
     RUN(test_a_model_without_vocabulary);
     RUN(test_models_without_a_path);
@@ -269,5 +359,8 @@ int main(void) {
     RUN(test_stop);
     RUN(test_a_context_without_end);
     RUN(test_null);
+    RUN(test_forked_child);
+    RUN(test_file_limit);
+    RUN(test_hidden_again);
     return test_end();
 }

@@ -282,6 +282,9 @@ static void test_min_p_is_a_share_of_the_largest(void) {
     }
     const float equal[4] = {0};
     CHECK(kept(&options, equal, 4) == 0x0f, "min-p 1 keeps equals");
+    const float nans[4] = {NAN, NAN, NAN, NAN};
+    unsigned bits = kept(&options, nans, 4);
+    CHECK(bits && !(bits & (bits - 1)), "of no numbers %#x are kept", bits);
 }
 
 /* Token 0 leads token 1 by half; greedy shows on which side of that a penalty brings it. */

@@ -7,6 +7,7 @@
 #include "page/sha256.h"
 #include "test.h"
 
+#include <locale.h>
 #include <time.h>
 
 enum { NOW = 1721894400 };
@@ -440,6 +441,23 @@ static void test_again(void) {
     free(out.data);
 }
 
+/* Templates know no locale but C, whatever the process has. */
+static void test_locale(void) {
+    Error error = {{0}};
+    size_t n;
+    if (!setlocale(LC_ALL, "de_DE.UTF-8")) SKIP("there is no locale de_DE.UTF-8");
+    char source[] = "{{ 0.5 }} {{ '3.75' | float }} {{ [1/2] | tojson }} {{ strftime_now('%A') }}";
+    char *text = render((String){source, sizeof source - 1}, context, &n, &error);
+    CHECK(text && strcmp(text, "0.5 3.75 [0.5] Thursday") == 0, "%s%s", text ? text : "", error.message);
+    free(text);
+    Json *json = json_parse("[1.5e3]", 7, &error);
+    CHECK(json && json_item(json, 0)->number == 1500, "%s", error.message);
+    json_free(json);
+    error_set(&error, "%g", 1.5);
+    CHECK(strcmp(error.message, "1.5") == 0, "%s", error.message);
+    setlocale(LC_ALL, "C");
+}
+
 int main(void) {
     context = json_parse("{\"l\": [1, 2]}", 13, NULL);
     RUN(test_cases);
@@ -452,6 +470,7 @@ int main(void) {
     RUN(test_odd_bytes);
     RUN(test_large_numbers);
     RUN(test_nesting);
+    RUN(test_locale);
     RUN(test_again);
     json_free(context);
     return test_end();

@@ -24,7 +24,7 @@ static void test_ablate(void) {
          1},
         {"$study ablate $g -p Hello --heads L0H0=0.5,L0H1",
          {"L0H0=0.5 L0H1 set to zero",
-          "=0.5: not all of it: half of its own, and half of what it is set to\n"}},
+          "=f: f of what it writes, and 1 - f of what it is set to; =1 changes nothing\n"}},
     };
     CHECK_CASES(cases);
 }

@@ -261,7 +261,7 @@ static void print_together(Report *report, const AblateView *v) {
     print_how(report, v);
     if (scaled)
         print_styled(report, STYLE_DIM,
-                     "=0.5: not all of it: half of its own, and half of what it is set to\n");
+                     "=f: f of what it writes, and 1 - f of what it is set to; =1 changes nothing\n");
     putchar('\n');
     difference_print(report, &v->difference, titles, false);
     putchar('\n');

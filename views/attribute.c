@@ -48,19 +48,15 @@ static const Option options[] = {
     PAIR_OPTIONS(AttributeView, pair),
     GRADIENT_OPTIONS(AttributeView, gradient),
     {"--by", NULL, OPTION_ONCE, AT(by_name)},
-    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--query", NULL, OPTION_TEXT, AT(query_text)},
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
     {"--head", NULL, OPTION_ONCE, AT(head_list)},
     {"--neurons", NULL, OPTION_SIZE, AT(neurons), 0, 1e9},
     {"--score", NULL, OPTION_ONCE, AT(score_list)},
 };
 
-static const AttributeView defaults = {.query = NOT_GIVEN,
-                                       .neurons = NOT_GIVEN,
-                                       .top = 10,
-                                       .answer = -1,
-                                       .wrong = -1,
-                                       .gradient = GRADIENT_DEFAULTS};
+static const AttributeView defaults = {
+    .neurons = NOT_GIVEN, .top = 10, .answer = -1, .wrong = -1, .gradient = GRADIENT_DEFAULTS};
 
 const View view_attribute = {
     .name = "attribute",
@@ -71,7 +67,7 @@ const View view_attribute = {
         "                  head, every MLP and the biases; gradient: by how much a metric would move if a part's\n"
         "                  numbers became those of the other text, to first order (attribution patching); ig: by\n"
         "                  the mean of the gradients on the way between the texts' embeddings\n"
-        "  --score L3H4:12>5   instead: why query 12 of L3H4 looks at key 5, as a sum over what wrote into both\n"
+        "  --score 'L3H4:12>5' instead: why query 12 of L3H4 looks at key 5, as a sum over what wrote into both\n"
         "  --answer T, --wrong T   what follows the text (the likeliest), and what should not: a token's text, or\n"
         "                  #123; the logit of the one less that of the other (less the mean over the vocabulary)\n"
         "  --pairs FILE    many: {\"clean\", \"corrupted\", \"answer\", \"wrong\"} a line; means, of direct over clean texts\n"

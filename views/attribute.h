@@ -13,7 +13,7 @@ typedef enum AttributeBy { BY_DIRECT, BY_GRADIENT, BY_IG, BY_SCORE, N_ATTRIBUTE_
 
 typedef struct AttributeView {
     PairOptions pair; /* `corrupted` is not for --by direct */
-    const char *by_name, *head_list, *score_list;
+    const char *by_name, *head_list, *score_list, *query_text;
     size_t query, top, neurons;
     GradientOptions gradient;
 

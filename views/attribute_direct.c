@@ -16,11 +16,11 @@ static bool check(const StudyOptions *options, const AttributeView *v, Error *er
         return error_set(error, "--wrong takes an answer to be held against: give --answer");
     if (!v->pair.file)
         return has_text || error_set(error, "give the text with -p or -f, or many by --pairs FILE");
-    const char *too_much = has_text                ? "-p, -f and --ids"
-                           : v->pair.answer        ? "--answer"
-                           : v->query != NOT_GIVEN ? "--query"
-                           : v->head_list          ? "--head"
-                                                   : NULL;
+    const char *too_much = has_text         ? "-p, -f and --ids"
+                           : v->pair.answer ? "--answer"
+                           : v->query_text  ? "--query"
+                           : v->head_list   ? "--head"
+                                            : NULL;
     return !too_much || error_set(error, "--pairs has texts and answers of its own: leave out %s", too_much);
 }
 
@@ -114,15 +114,13 @@ static bool read_token(const Study *study, const char *option, const char *text,
 
 static bool run_one(AttributeView *v, Direct *direct, Error *error) {
     const Study *study = v->study;
-    size_t n = study->subject.tokens.n;
     if (!subject_check_length(&study->subject, error) ||
-        !study_check_place(study, NOT_GIVEN, NOT_GIVEN, v->query, n, error) ||
+        !study_query(v->study, v->query_text, &v->query, error) ||
         !read_token(study, "--answer", v->pair.answer, &v->answer, error) ||
         !read_token(study, "--wrong", v->pair.wrong, &v->wrong, error))
         return false;
     if (v->wrong >= 0 && v->wrong == v->answer)
         return error_set(error, "--answer and --wrong are the same token");
-    if (v->query == NOT_GIVEN) v->query = n - 1;
     return run_text(v, direct, &study->subject, v->query, &v->study->arena, error);
 }
 

@@ -70,7 +70,7 @@ const char *gradient_option(const GradientOptions *gradient) {
 static bool check(const StudyOptions *options, const AttributeView *v, Error *error) {
     const GradientOptions *gradient = &v->gradient;
     bool is_ig = strcmp(v->by_name, "ig") == 0, two = v->pair.file || v->pair.corrupted;
-    if (v->query != NOT_GIVEN || v->head_list)
+    if (v->query_text || v->head_list)
         return error_set(
             error, "%s is not of --by %s: the metric is that of the last token, and all heads are asked",
             v->head_list ? "--head" : "--query", v->by_name);

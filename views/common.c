@@ -40,7 +40,8 @@ bool study_encode(const Study *study, const char *text, size_t n, Tokens *tokens
     const StudyOptions *options = study->options;
     int32_t id = tokenizer_bos(study->tokenizer);
     *bos = options->bos || (!options->no_bos && tokenizer_adds_bos(study->tokenizer));
-    if (options->ids && study->subject.tokens.n > 0) *bos = study->subject.bos; /* as the text that it stands beside */
+    if (options->ids && study->subject.tokens.n > 0)
+        *bos = study->subject.bos; /* as the text that it stands beside */
     if (*bos && id < 0) return error_set(error, "--bos: the vocabulary has no token that begins a text");
     if (*bos && !tokens_push(tokens, id, error)) return false;
     unsigned flags = options->special ? ENCODE_SPECIAL : 0;
@@ -107,8 +108,9 @@ void report_open(Report *report, const Study *study) {
         if (!model) return;
         print_style(report, STYLE_DIM);
         print_path(report, study->options->model);
-        printf("  %s %s  %zu token%s  bos %s  seed %" PRIu64 "\n\n", architecture, type, n, n == 1 ? "" : "s",
-               study->subject.bos ? "yes" : "no", study->seed);
+        printf("  %s %s  ", architecture, type);
+        if (n > 0) printf("%zu token%s  ", n, n == 1 ? "" : "s"); /* else there are many texts */
+        printf("bos %s  seed %" PRIu64 "\n\n", study->subject.bos ? "yes" : "no", study->seed);
         print_style(report, STYLE_PLAIN);
         return;
     }
@@ -183,6 +185,24 @@ bool study_check_place(const Study *study, size_t layer, size_t head, size_t que
     const Config *config = model_config(study->model);
     return check_below("layer", layer, config->n_layer, error) &&
            check_below("head", head, config->n_head, error) && check_below("query", query, n_tokens, error);
+}
+
+bool study_query(Study *study, const char *text, size_t *query, Error *error) {
+    const size_t n = study->subject.tokens.n;
+    JoinedText joined;
+    WordPlace place;
+    *query = n - 1;
+    if (!text) return true;
+    if (*text && !text[strspn(text, "0123456789")]) {
+        *query = (size_t)strtoll(text, NULL, 10); /* too large: the largest, and refused all the same */
+        return study_check_place(study, NOT_GIVEN, NOT_GIVEN, *query, n, error);
+    }
+    if (!join_tokens(&study->subject, &study->arena, true, &joined, error)) return false;
+    if (!find_word(&joined, n, text, &place))
+        return error_set(error, "--query: '%s' is no token or word of the text; a number goes from 0 to %zu",
+                         text, n - 1);
+    *query = place.last;
+    return true;
 }
 
 bool study_check_heads(const Study *study, size_t layer, Error *error) {

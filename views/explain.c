@@ -22,6 +22,7 @@ typedef struct ExplainRow {
 } ExplainRow;
 
 typedef struct Explain {
+    const char *query_text;
     size_t layer, head, query, n_top;
 
     size_t kv_head;
@@ -117,11 +118,11 @@ static bool compute(Study *study, void *own, Error *error) {
     const Subject *subject = &study->subject;
     const Config *config = model_config(study->model);
     Arena *arena = &study->arena;
-    if (!study_check_place(study, explain->layer, explain->head, explain->query, subject->tokens.n, error) ||
-        !study_check_heads(study, explain->layer, error))
+    if (!study_check_place(study, explain->layer, explain->head, NOT_GIVEN, 0, error) ||
+        !study_check_heads(study, explain->layer, error) ||
+        !study_query(study, explain->query_text, &explain->query, error))
         return false;
     explain->kv_head = kv_head_of(config, explain->head);
-    if (explain->query == NOT_GIVEN) explain->query = subject->tokens.n - 1;
     explain->rule = score_rule(study->model, explain->layer, explain->head);
     explain->first = rule_first_key(&explain->rule, explain->query);
     size_t n = explain->query + 1;
@@ -348,15 +349,14 @@ static bool show(Study *study, void *own, Error *error) {
     return true;
 }
 
-static const Explain defaults = {
-    .layer = NOT_GIVEN, .head = NOT_GIVEN, .query = NOT_GIVEN, .n_top = N_EFFECTS};
+static const Explain defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .n_top = N_EFFECTS};
 
 #define AT(member) offsetof(Explain, member)
 
 static const Option options[] = {
     {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
     {"--head", NULL, OPTION_SIZE, AT(head), 0, 1e9},
-    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--query", NULL, OPTION_TEXT, AT(query_text)},
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
 };
 

@@ -25,6 +25,7 @@ typedef struct LensViewRow {
 } LensViewRow;
 
 typedef struct LensView {
+    const char *query_text;
     size_t query, n_top;
     const char *token;
     bool mid, frozen;
@@ -66,10 +67,9 @@ static void fill_rows(LensView *view, int32_t *top) {
 static bool compute(Study *study, void *own, Error *error) {
     LensView *view = own;
     Arena *arena = &study->arena;
-    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, view->query, study->subject.tokens.n, error) ||
+    if (!study_query(study, view->query_text, &view->query, error) ||
         (view->token && !study_token(study, view->token, &view->target, error)))
         return false;
-    if (view->query == NOT_GIVEN) view->query = study->subject.tokens.n - 1;
     if (!lens_rows_begin_at(&view->lens, &study->subject, arena, view->query, view->mid, error)) return false;
     size_t n_rows = view->lens.n_rows;
     view->n_top = at_most(view->n_top, view->lens.n_vocab);
@@ -208,13 +208,13 @@ static bool show(Study *study, void *own, Error *error) {
     return true;
 }
 
-static const LensView defaults = {.query = NOT_GIVEN, .n_top = 5, .target = -1};
+static const LensView defaults = {.n_top = 5, .target = -1};
 
 #define AT(member) offsetof(LensView, member)
 
 static const Option options[] = {
-    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9}, {"--token", NULL, OPTION_TEXT, AT(token)},
-    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},  {"--mid", NULL, OPTION_ON, AT(mid)},
+    {"--query", NULL, OPTION_TEXT, AT(query_text)},   {"--token", NULL, OPTION_TEXT, AT(token)},
+    {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000}, {"--mid", NULL, OPTION_ON, AT(mid)},
     {"--frozen-norm", NULL, OPTION_ON, AT(frozen)},
 };
 

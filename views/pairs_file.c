@@ -53,8 +53,7 @@ static bool get_text(const Pairs *pairs, const Json *object, const char *key, bo
 
 static bool encode(const Pairs *pairs, const char *key, String text, Tokens *tokens, Error *error) {
     Error cause = {{0}};
-    bool bos;
-    return study_encode(pairs->study, text.data, text.n, tokens, &bos, &cause) ||
+    return study_encode(pairs->study, text.data, text.n, tokens, &pairs->study->subject.bos, &cause) ||
            fail(pairs, error, "\"%s\": %s", key, cause.message);
 }
 

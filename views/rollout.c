@@ -17,6 +17,7 @@ typedef struct RolloutRow {
 } RolloutRow;
 
 typedef struct RolloutView {
+    const char *query_text;
     size_t query, n_top;
 
     Rollout rollout;
@@ -61,11 +62,10 @@ static bool compute(Study *study, void *own, Error *error) {
     Arena *arena = &study->arena;
     size_t n_tokens = study->subject.tokens.n;
     if (!subject_check_length(&study->subject, error) ||
-        !study_check_place(study, NOT_GIVEN, NOT_GIVEN, view->query, n_tokens, error))
+        !study_query(study, view->query_text, &view->query, error))
         return false;
     view->rollout.subject = &study->subject;
-    view->rollout.query = view->query == NOT_GIVEN ? n_tokens - 1 : view->query;
-    view->query = view->rollout.query;
+    view->rollout.query = view->query;
     view->rows = arena_new(arena, view->query + 1, sizeof *view->rows);
     view->largest = arena_new(arena, view->query + 1, sizeof *view->largest);
     if (!arena_ok(arena, error, "%zu tokens", n_tokens) || !rollout_measure(&view->rollout, arena, error))
@@ -135,12 +135,12 @@ static bool show(Study *study, void *own, Error *error) {
     return true;
 }
 
-static const RolloutView defaults = {.query = NOT_GIVEN, .n_top = 24};
+static const RolloutView defaults = {.n_top = 24};
 
 #define AT(member) offsetof(RolloutView, member)
 
 static const Option options[] = {
-    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--query", NULL, OPTION_TEXT, AT(query_text)},
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1e6},
     {"--flow", NULL, OPTION_ON, AT(rollout.wants_flow)},
 };

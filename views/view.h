@@ -192,6 +192,12 @@ const char *weight_type(const Checkpoint *checkpoint);
 bool study_check_place(const Study *study, size_t layer, size_t head, size_t query, size_t n_tokens,
                        Error *error);
 
+/*
+ * The position of the study's text that --query means: its number, or the last token that is this text or ends this word; of
+ * no value (NULL) the last of all.
+ */
+bool study_query(Study *study, const char *text, size_t *query, Error *error);
+
 /* Whether a layer, if it is given, has attention heads. */
 bool study_check_heads(const Study *study, size_t layer, Error *error);
 
