@@ -372,7 +372,7 @@ ATTN_API AttnSession *attn_session_new(const AttnModel *model, const AttnSession
 ATTN_API void attn_session_free(AttnSession *session);
 
 /*
- * The memory that attn_session_new takes with these options, told to a few percent without taking it, in bytes: of address
+ * The memory that attn_session_new takes with these options, told to a few percent and 20 KB without taking it, in bytes: of address
  * space for the cache, of which memory is used as far as tokens have come, and of all else but the threads' stacks. SIZE_MAX
  * is more than there is. Fails where no memory would help: on the model's shape, or on n_ctx.
  */

@@ -14,7 +14,7 @@ enum {
 };
 
 static const Family *read_family(KeyReader *reader) {
-    String name = {"", 0};
+    String name = {"", 0}, type = {"", 0};
     char known[480];
     if (!checkpoint_has(reader->checkpoint, "general.architecture")) {
         keys_fail(reader, "no model in it: metadata key 'general.architecture' is missing");
@@ -26,6 +26,11 @@ static const Family *read_family(KeyReader *reader) {
     }
     if (checkpoint_n_tensors(reader->checkpoint) == 0) {
         keys_fail(reader, "holds a vocabulary only, no weights");
+        return NULL;
+    }
+    if (checkpoint_string(reader->checkpoint, "general.type", &type, NULL) &&
+        string_equals(type, "adapter")) {
+        keys_fail(reader, "an adapter (LoRA) for another model, not a model; merge it into that one first");
         return NULL;
     }
     const Family *family = family_find(name);

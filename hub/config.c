@@ -73,11 +73,8 @@ static void refuse_quantised(Builder *builder, const Json *config) {
 const HubFamily *hub_family(Builder *builder, const Json *config) {
     String type = json_string(hub_get(config, "model_type")),
            outer = json_string(json_get(config, "model_type"));
-    char known[400] = "";
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const HubFamily *family = &families[i];
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", family->model_type);
         if (!string_equals(type, family->model_type)) continue;
         builder->architecture = family->architecture;
         refuse_quantised(builder, config);
@@ -87,8 +84,10 @@ const HubFamily *hub_family(Builder *builder, const Json *config) {
     if (type.n == 0)
         builder_fail(builder, "config.json names no \"model_type\"; is this the folder of a model?");
     else
-        builder_fail(builder, "config.json: a model of type '%.*s' is not supported; these are: %s",
-                     string_shown(outer.n ? outer : type), outer.n ? outer.data : type.data, known);
+        builder_fail(
+            builder,
+            "config.json: a model of type '%.*s' is not supported; docs/FOLDERS.md lists those that are",
+            string_shown(outer.n ? outer : type), outer.n ? outer.data : type.data);
     return NULL;
 }
 

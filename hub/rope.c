@@ -196,7 +196,8 @@ void hub_rope(Builder *builder, const HubFamily *family, const Json *config) {
     } else if (string_equals(type, "longrope") || string_equals(type, "su") || string_equals(type, "yarn")) {
         add_longrope(builder, config, rope, (uint64_t)rope_dim);
     } else if (string_equals(type, "dynamic")) {
-        builder_bool(builder, ".rope.scaling.dynamic", true); /* it begins behind the context of the training */
+        builder_bool(builder, ".rope.scaling.dynamic",
+                     true); /* it begins behind the context of the training */
     } else if (type.n && !string_equals(type, "default")) {
         builder_fail(builder, "config.json: RoPE scaling '%.*s' is not supported", string_shown(type),
                      type.data);

@@ -54,7 +54,7 @@ static void add_ends(Folder *folder) {
     if (n > 1) builder_array(&folder->builder, "attn.eos_token_ids", VALUE_I32, n, ids, n * sizeof *ids);
 }
 
-/* chat_template.jinja, or what tokenizer_config.json or chat_template.json has: a text, or a list of named ones. */
+/* chat_template.jinja, or what tokenizer_config.json or chat_template.json has: a text, or a list of named ones, of which "default" counts. */
 static void add_template(Folder *folder) {
     Builder *builder = &folder->builder;
     size_t n = 0;
@@ -64,7 +64,7 @@ static void add_template(Folder *folder) {
     if (!text && !chosen)
         chosen = json_get(file = folder_json(folder, "chat_template.json"), "chat_template");
     for (size_t i = 0; chosen && chosen->kind == JSON_ARRAY && i < chosen->n; i++)
-        if (i + 1 == chosen->n || json_equals(json_get(&chosen->items[i], "name"), "default"))
+        if (json_equals(json_get(&chosen->items[i], "name"), "default"))
             chosen = json_get(&chosen->items[i], "template");
     if (text)
         builder_string(builder, "tokenizer.chat_template", (String){text, n});

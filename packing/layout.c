@@ -194,7 +194,8 @@ bool checkpoint_lay_out(Checkpoint *checkpoint, Error *error) {
     bool grouped = string_equals(heads, "grouped");
     bool halves = string_equals(pairing, "halves"), ok = merge_experts(checkpoint, error);
     for (size_t i = 0; i < checkpoint->n_entries; i++)
-        if (memcmp(checkpoint->entries[i].key.data, "attn.", 5) != 0) /* all keys of folders are longer */
+        if (memcmp(checkpoint->entries[i].key.data, "attn.", 5) != 0 || /* all keys of folders are longer */
+            string_equals(checkpoint->entries[i].key, "attn.eos_token_ids"))
             checkpoint->entries[n++] = checkpoint->entries[i];
     checkpoint->n_entries = n;
     ok = ok && checkpoint_index(checkpoint, error);

@@ -38,9 +38,16 @@ typedef struct Parts {
     uint16_t scale, min;                        /* the block's; halves, and MXFP4 has an exponent */
 } Parts;
 
-/* Rounds the block's own scale and minimum, and returns them as they are read. */
-static Scale round_scale(Parts *parts, Scale scale) {
-    parts->scale = f32_to_f16(scale.scale), parts->min = f32_to_f16(scale.min);
+/* Below 2^-14, where a half keeps ever fewer bits, away from 0: what it multiplies are whole numbers, which must reach. */
+static uint16_t round_factor(float x) {
+    uint16_t half = f32_to_f16(x);
+    return (uint16_t)(half + (fabsf(x) < 0x1p-14f && fabsf(f16_to_f32(half)) < fabsf(x)));
+}
+
+/* Rounds the block's own scale and minimum, and returns them as they are read. A small block's minimum is multiplied by nothing. */
+static Scale round_scale(Parts *parts, bool is_large, Scale scale) {
+    parts->scale = round_factor(scale.scale);
+    parts->min = is_large ? round_factor(scale.min) : f32_to_f16(scale.min);
     return (Scale){f16_to_f32(parts->scale), f16_to_f32(parts->min)};
 }
 
@@ -67,11 +74,12 @@ static bool pack_small(Parts *parts, SumTries *adder, DType dtype, const float *
     const Levels *levels = &codings[dtype].levels;
     Scale scale;
     if (dtype == DTYPE_Q8_0) {
-        scale = round_scale(parts, largest_by_127(x));
+        scale = round_scale(parts, false, largest_by_127(x));
     } else {
         PackSpan span;
         span_begin(&span, adder, levels, has_mins(dtype) ? MIN_ANY : MIN_NONE, x, BLOCK);
-        scale = dtype == DTYPE_MXFP4 ? power_of_two(parts, &span) : round_scale(parts, span_search(&span));
+        scale =
+            dtype == DTYPE_MXFP4 ? power_of_two(parts, &span) : round_scale(parts, false, span_search(&span));
     }
     if (!isfinite(scale.scale) || !isfinite(scale.min)) return false;
     find_levels(parts->q, levels, x, BLOCK, scale);
@@ -113,8 +121,8 @@ static bool pack_large(Parts *parts, SumTries *adder, DType dtype, const float *
         if (wanted[j].min > largest.min) largest.min = wanted[j].min;
     }
     const int end = coding->lowest_scale ? coding->lowest_scale : coding->highest_scale;
-    Scale unit =
-        round_scale(parts, (Scale){largest.scale / (float)end, largest.min / (float)coding->highest_scale});
+    Scale unit = round_scale(parts, true,
+                             (Scale){largest.scale / (float)end, largest.min / (float)coding->highest_scale});
     if (!isfinite(unit.scale) || !isfinite(unit.min)) return false;
     for (size_t j = 0; j < n; j++) {
         Scale scale = settle(parts, j, &spans[j], coding, unit, wanted[j]);

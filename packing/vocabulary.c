@@ -1,5 +1,6 @@
 #include "packing/vocabulary.h"
 
+#include "checkpoint/format.h"
 #include "packing/layout.h"
 #include "tokenizer.h"
 #include "vocab/vocab_keys.h"
@@ -63,6 +64,22 @@ static void compare(const Tokenizer *a, const Tokenizer *b, Error *differs) {
     if (*list) error_set(differs, "%s", list);
 }
 
+/* GGUF names two more tokens that end a text, beside the first of a folder's list; attn reads the list itself, too. */
+static bool add_ends(Checkpoint *checkpoint, size_t n_vocab, Error *error) {
+    static const char *const names[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+    NumberArray ends;
+    if (!checkpoint_i32s(checkpoint, "attn.eos_token_ids", &ends, error)) return false;
+    for (size_t i = 0, used = 0; i < ends.n && used < 2; i++) {
+        const int32_t id = i32_at(&ends, i);
+        const Value value = {
+            .key = {names[used], strlen(names[used])}, .type = VALUE_U32, .data = &id, .n_bytes = sizeof id};
+        if (i == 0 || id < 0 || (size_t)id >= n_vocab) continue;
+        if (!checkpoint_add(checkpoint, &value, error)) return false;
+        used++;
+    }
+    return true;
+}
+
 bool vocabulary_add(Checkpoint *checkpoint, Error *why, Error *differs, Error *error) {
     VocabKeys keys = {0};
     if (checkpoint_has(checkpoint, "tokenizer.ggml.model") ||
@@ -73,6 +90,7 @@ bool vocabulary_add(Checkpoint *checkpoint, Error *why, Error *differs, Error *e
     bool ok = by_json != NULL;
     for (size_t i = 0; ok && i < keys.n; i++) ok = checkpoint_add(checkpoint, &keys.values[i], error);
     vocab_keys_free(&keys);
+    ok = ok && add_ends(checkpoint, tokenizer_n_vocab(by_json), error);
     ok = ok && (by_keys = tokenizer_new(checkpoint, error)) != NULL;
     if (ok) compare(by_json, by_keys, differs);
     tokenizer_free(by_json);

@@ -667,11 +667,11 @@ static void test_turned(void) {
     checkpoint_close(checkpoint);
 }
 
-/* Of named templates the default one counts, or the last; chat_template.json has the template where no other file does. */
+/* Of named templates the default one counts, and no other; chat_template.json has the template where no other file does. */
 static void test_templates(void) {
     static const char *const lists[][2] = {
         {"[{\"name\": \"default\", \"template\": \"A\"}, {\"name\": \"b\", \"template\": \"B\"}]", "A"},
-        {"[{\"name\": \"a\", \"template\": \"A\"}, {\"name\": \"b\", \"template\": \"B\"}]", "B"},
+        {"[{\"name\": \"a\", \"template\": \"A\"}, {\"name\": \"b\", \"template\": \"B\"}]", ""},
         {"\"C\"", "C"},
         {"\"D\"", "D"}};
     put_config("llama", HEADS);
@@ -679,7 +679,7 @@ static void test_templates(void) {
     put_text("tokenizer.json", "{}");
     for (size_t i = 0; i < 4; i++) {
         char text[256];
-        String chosen = {0};
+        String chosen = {"", 0};
         snprintf(text, sizeof text, "{\"chat_template\": %s}", lists[i][0]);
         put_text(i < 3 ? "tokenizer_config.json" : "chat_template.json", text);
         Checkpoint *checkpoint = accept(scratch_folder);

@@ -10,6 +10,7 @@
 #include "kernels/cpu.h"
 
 #include <float.h>
+#include <math.h>
 
 static const DType types[] = {
     DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1,   DTYPE_Q8_0,   DTYPE_Q2_K,  DTYPE_Q3_K,
@@ -255,6 +256,22 @@ static void test_floats(void) {
     }
 }
 
+/* Of weights so small that halves have few bits left, or none, for their scale. */
+static void test_small_weights(void) {
+    static float x[N_RANDOM];
+    static double plain[N_TYPES];
+    for (int exponent = 0; exponent <= 18; exponent += 3) {
+        state = 88172645463325252u;
+        for (size_t i = 0; i < N_RANDOM; i++) x[i] = ldexpf(random_normal(), -exponent);
+        for (size_t t = 0; t < N_TYPES; t++) {
+            const double error = sqrt(error_of(types[t], x, N_RANDOM));
+            if (exponent == 0) plain[t] = error;
+            CHECK(error < 1.5 * plain[t] + 0.01, "%s: 2^-%d, %g, and else %g", dtype_info(types[t])->name,
+                  exponent, error, plain[t]);
+        }
+    }
+}
+
 int main(void) {
     RUN(test_errors);
     RUN(test_grid);
@@ -263,5 +280,6 @@ int main(void) {
     RUN(test_refusals);
     RUN(test_sizes);
     RUN(test_floats);
+    RUN(test_small_weights);
     return test_end();
 }
