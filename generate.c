@@ -172,6 +172,7 @@ bool generator_sync(Generator *generator, const int32_t *ids, size_t n, const Fe
     if (!session_sync(generator->session, ids, n, generator->logits, feed, error)) return false;
     begin_rows(generator);
     generator->detokenizer = detokenizer_begin(generator->tokenizer, generator->options.special);
+    sampler_forget(generator->sampler);
     accept(generator, ids, n);
     return generator_echo(generator, ids, n, NULL, NULL, error);
 }

@@ -87,6 +87,11 @@ void sampler_accept(Sampler *sampler, int32_t id) {
     sampler->next_recent = (sampler->next_recent + 1) % window;
 }
 
+void sampler_forget(Sampler *sampler) {
+    memset(sampler->counts, 0, sampler->n_vocab * sizeof *sampler->counts);
+    sampler->n_recent = sampler->next_recent = 0;
+}
+
 uint32_t random_draw(uint64_t *state) {
     uint64_t x = *state;
     x ^= x >> 12;

@@ -51,6 +51,9 @@ void sampler_free(Sampler *sampler);
 /* Tells the penalties that the text now ends in this token. Prompt tokens count too. */
 void sampler_accept(Sampler *sampler, int32_t id);
 
+/* Tells them that another text begins. */
+void sampler_forget(Sampler *sampler);
+
 /* A token that may be drawn. */
 typedef struct Candidate {
     float p;     /* among the tokens that the last filter saw */

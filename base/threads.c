@@ -47,10 +47,13 @@ static bool remove_core(size_t cpu, cpu_set_t *cpus) {
     return ok;
 }
 
-/* Fills `cpus` with the CPUs this process may run on; returns how many, or 0 when that is not known. */
+/* Fills `cpus` with the CPUs this process may run on, those online where there are more than the set can tell; how many. */
 static unsigned allowed_cpus(cpu_set_t *cpus) {
     CPU_ZERO(cpus);
-    if (sched_getaffinity(0, sizeof *cpus, cpus) != 0) return 0;
+    if (sched_getaffinity(0, sizeof *cpus, cpus) != 0) {
+        const long n = sysconf(_SC_NPROCESSORS_ONLN);
+        for (long cpu = 0; cpu < n && cpu < CPU_SETSIZE; cpu++) CPU_SET((size_t)cpu, cpus);
+    }
     return (unsigned)CPU_COUNT(cpus);
 }
 

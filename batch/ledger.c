@@ -148,7 +148,8 @@ static bool resume(Ledger *ledger, FILE *file, String header, Error *error) {
                            "which); name another file",
                            ledger->path);
     }
-    if (ok && ferror(file)) ok = error_set(error, "%s: cannot read: %s", ledger->path, strerror(errno));
+    if (ok && n < 0 && !feof(file))
+        ok = error_set(error, "%s: cannot read: %s", ledger->path, strerror(errno));
     if (ok && n > 0 && ledger->n_bytes == 0 &&
         !(header.n >= (size_t)n && memcmp(line, header.data, (size_t)n) == 0))
         ok = error_set(error, "%s: holds something else than answers; name another file", ledger->path);

@@ -313,7 +313,12 @@ FILTER(filter_round) { /* precision method */
     double scale = pow(10, (double)digits), x = number_of(self);
     if (string_equals(method, "ceil")) return value_float(ceil(x * scale) / scale);
     if (string_equals(method, "floor")) return value_float(floor(x * scale) / scale);
-    if (is_integer(self)) return value_int(digits < 0 ? (int64_t)(rint(x * scale) / scale) : self.integer);
+    if (is_integer(self) && digits < 0) {
+        const double rounded = rint(x * scale) / scale;
+        if (fabs(rounded) > 9.2e18) return fail(r, "a number is too large to be rounded");
+        return value_int((int64_t)rounded);
+    }
+    if (is_integer(self)) return value_int(self.integer);
     if (digits < 0 || digits > 17) return value_float(rint(x * scale) / scale);
     charge(r, 10);
     char text[400]; /* printf rounds what the number is exactly, as Python does */

@@ -233,14 +233,21 @@ static void emit_number(Render *r, Any v, char kind, bool zeros, int width, int 
     long long integer = v.kind != VALUE_FLOAT             ? v.integer
                         : v.real > -9e18 && v.real < 9e18 ? (long long)v.real
                                                           : 0;
+    const unsigned long long size =
+        integer < 0 ? 0 - (unsigned long long)integer : (unsigned long long)integer;
+    const char *sign = integer < 0 ? "-" : "";
     if (!is_number(v))
         fail(r, "a format wants a number, not a %s", value_type(v));
     else if (kind == 'f')
         n = snprintf(text, sizeof text, zeros ? "%0*.*f" : "%*.*f", width, decimals < 0 ? 6 : decimals,
                      number_of(v));
-    else if (kind == 'x')
-        n = snprintf(text, sizeof text, zeros ? "%0*llx" : "%*llx", width, (unsigned long long)integer);
-    else
+    else if (kind == 'x' && zeros)
+        n = snprintf(text, sizeof text, "%s%0*llx", sign, width - (integer < 0), size);
+    else if (kind == 'x') {
+        char digits[24];
+        snprintf(digits, sizeof digits, "%s%llx", sign, size);
+        n = snprintf(text, sizeof text, "%*s", width, digits);
+    } else
         n = snprintf(text, sizeof text, zeros ? "%0*lld" : "%*lld", width, integer);
     emit(r, text_own(text, (size_t)n));
 }

@@ -19,7 +19,7 @@ static bool escape(uint32_t c, const Style *style, char *text, size_t room) {
         snprintf(text, room, "\\%c", (char)c);
     else if (letter)
         snprintf(text, room, "\\%c", letter[1]);
-    else if (c >= 0x20 && !(style->ascii && c >= 0x80 && c < 0x110000))
+    else if (c >= 0x20 && !(style->ascii && c >= 0x7f && c < 0x110000))
         return false;
     else if (c < 0x10000)
         snprintf(text, room, "\\u%04x", c);

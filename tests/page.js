@@ -8,7 +8,7 @@
 const { launch } = require('./browser');
 const { counts, check, given, setBrowser, write, writeOf } = require('./page_tools');
 
-const FILES = ['frozen', 'pictures', 'live', 'patch', 'keyboard', 'typing', 'state', 'tour', 'look', 'words', 'large', 'serve'];
+const FILES = ['frozen', 'pictures', 'live', 'patch', 'keyboard', 'typing', 'leaving', 'state', 'tour', 'look', 'words', 'large', 'serve'];
 const parts = Object.assign({}, ...FILES.map((name) => require(`./page_${name}`)));
 
 const AT_ONCE = 2; // a page in front of another waits for its engine, too

@@ -44,7 +44,7 @@ static void write_pairs(void) {
 /* How answers and scores are made: what goes with what, what cannot be, and who is named. */
 static void test_attribute(void) {
     static const Case cases[] = {
-        {"$study attribute --help", {"--score L3H4:12>5   instead: why query 12 of L3H4 looks at key 5,"}},
+        {"$study attribute --help", {"--score 'L3H4:12>5' instead: why query 12 of L3H4 looks at key 5,"}},
         {"$study attribute $g --ids 1,2 --pairs $P", {OWN_TEXTS "-p, -f and --ids"}, 2},
         {"$study attribute $g --pairs $P -p Hi", {OWN_TEXTS "-p, -f and --ids"}, 2},
         {SCORE "--pairs $P", {NO_ANSWER "--pairs\n"}, 2},

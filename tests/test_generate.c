@@ -500,6 +500,37 @@ static void test_sync_feeds_what_is_new(void) {
     play_end(play);
 }
 
+static bool keep_id(void *user, int32_t id, const char *text, size_t n) {
+    Error error;
+    (void)text, (void)n;
+    return id < 0 || tokens_push(user, id, &error);
+}
+
+/* Penalties of a text that is begun again count its tokens once, and none of the text before. */
+static void test_a_text_begun_again(void) {
+    World world = open_world("tests/data/reference/gpt2-f32.gguf");
+    const GeneratorOptions options = {.sampling = {.top_p = 1,
+                                                   .repeat_penalty = 1,
+                                                   .frequency_penalty = 0.3f,
+                                                   .penalty_window = 1000,
+                                                   .seed = 1}};
+    Error error = {""};
+    Generator *generator = generator_new(world.model, world.tokenizer, world.session, &options, &error);
+    Tokens texts[3] = {{0}};
+    encode(&world, "Hello, hello", 0);
+    for (size_t i = 0; i < 3; i++) {
+        TextEnd end;
+        CHECK(generator && generator_sync(generator, world.ids, world.n, &(Feed){0}, &error) &&
+                  generator_run(generator, 24, keep_id, &texts[i], &end, &error),
+              "%s", error.message);
+        CHECK(texts[i].n == 24 && memcmp(texts[i].ids, texts[0].ids, 24 * sizeof *texts[0].ids) == 0,
+              "time %zu", i);
+    }
+    for (size_t i = 0; i < 3; i++) tokens_free(&texts[i]);
+    generator_free(generator);
+    close_world(&world);
+}
+
 int main(void) {
     if (!mkdtemp(folder)) return 1;
     setenv("ATTN_KERNEL", kernels_pick(NULL, NULL)->name, 1);
@@ -516,6 +547,7 @@ int main(void) {
     RUN(test_a_callback_ends_the_text);
     RUN(test_room);
     RUN(test_sync_feeds_what_is_new);
+    RUN(test_a_text_begun_again);
     rmdir(folder);
     return test_end();
 }

@@ -238,11 +238,16 @@ if python3 scripts/expect/folders.py tests/data/reference/lfm2.gguf "$tmp/folder
     tokenizer "$bytes" ByteLevel "$spelt"
     try "$tmp/folder" "$out" F32
     has quiet
+    printf '{"eos_token_id": [1, 3, 99, 4]}' >"$tmp/folder/generation_config.json" # all that end a text; 99 is no token
+    try "$tmp/folder" "$out" F32
+    has quiet
+    for key in attn.eos_token_ids tokenizer.ggml.eot_token_id tokenizer.ggml.eom_token_id; do has grep -aq $key "$out"; done
+    has "$run" "$out" -p a -n 1 --temp 0
     tokenizer "\"normalizer\":{\"type\":\"NFC\"},$bytes" ByteLevel "$spelt"
     try "$tmp/folder" "$out" F32
     has one_line "$differ characters that NFC composes\$"
 else
-    skipped=$((skipped + 17))
+    skipped=$((skipped + 22))
     echo "skipped: python3 scripts/expect/folders.py does not run"
 fi
 

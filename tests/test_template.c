@@ -182,6 +182,8 @@ static void test_errors(void) {
         {"{{ [1]|map(attribute=1.5)|list }}", "the chat template, line 1: a float is no attribute"},
         {"{{ (-9223372036854775807 - 1)|abs }}", "the chat template, line 1: a int has no absolute value"},
         {"{{ 1.5|round(301) }}", "the chat template, line 1: a float cannot be rounded"},
+        {"{{ 9000000000000000000|round(-19) }}",
+         "the chat template, line 1: a number is too large to be rounded"},
         {"{{ 1.5|round(-301) }}", "the chat template, line 1: a float cannot be rounded"},
         {"{{ [9223372036854775807, 1]|sum }}", "the chat template, line 1: an integer is too large"},
         {"{{ '{:.301f}'.format(1.5) }}",

@@ -251,7 +251,7 @@ static bool show(Study *study, void *view, Error *error) {
     if (comparison->n_layer && !is_json(report))
         print_styled(report, STYLE_DIM,
                      "|A_B - A_A| of the attention weights, over heads, queries and keys\n"
-                     "at L3H7 12>5: in head 7 of layer 3, query 12 looking at key 5\n");
+                     "at: L3H7 12>5 would be head 7 of layer 3, query 12 looking at key 5\n");
     return true;
 }
 

@@ -19,6 +19,12 @@ static bool fail(const Pairs *pairs, Error *error, const char *format, ...) {
     return error_set(error, "%s: line %zu: %s", pairs->options->file, pairs->n_read, what);
 }
 
+static bool is_blank(const TextBuffer *text) {
+    for (size_t i = 0; i < text->n; i++)
+        if (text->data[i] != ' ' && text->data[i] != '\t' && text->data[i] != '\r') return false;
+    return true;
+}
+
 /* The next line that is not empty, or *ends. */
 static bool read_json_line(Pairs *pairs, bool *ends, Error *error) {
     TextBuffer *text = &pairs->text;
@@ -36,7 +42,7 @@ static bool read_json_line(Pairs *pairs, bool *ends, Error *error) {
         if (ferror(pairs->file))
             return error_set(error, "%s: cannot read: %s", pairs->options->file, strerror(errno));
         if (text->n > MAX_LINE_BYTES) return fail(pairs, error, "has more than %d bytes", MAX_LINE_BYTES);
-    } while (!*ends && strspn(text->n ? text->data : "", " \t\r") >= text->n);
+    } while (!*ends && is_blank(text));
     return true;
 }
 

@@ -4,7 +4,7 @@
 
 const Address = (() => {
   const NAMES = { text: 't', written: 'w', query: 'p', shape: 'v', looked: 'y', by: 'b', noSink: 's0', sort: 'sort', colour: 'colour', measured: 'measured', temperature: 'T', topP: 'P', plainSteps: 'f0', seed: 's', theme: 'theme', large: 'big', language: 'lang', tour: 'tour', corrupted: 'c', patched: 'g', answer: 'ca', wrong: 'cw' };
-  const MAX_FACTOR = 10;
+  const MAX_FACTOR = 4; // as `study` takes
   const NAME_LENGTH = 40; // of a saved file's, letters
   const initial = { ...state, pinned: false };
 
@@ -92,10 +92,10 @@ const Address = (() => {
     editor.focus();
   });
 
-  let late = null;
+  let late = null; // a change while one waits is written with it
   function follow() {
-    clearTimeout(late);
-    late = setTimeout(() => {
+    late ??= setTimeout(() => {
+      late = null;
       const text = written();
       if (text !== location.hash.slice(1)) keep(text);
     }, 250);

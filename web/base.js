@@ -231,8 +231,8 @@ function percent(p) {
 
 const minus = (text) => text.replace('-', '−');
 const bits = (nats) => (nats * BITS_PER_NAT).toFixed(2);
-const fixed = (x, digits) => minus(x.toFixed(digits));
-const signed = (x, digits) => `${x > 0 ? '+' : ''}${fixed(x, digits)}`;
+const fixed = (x, digits) => minus(x.toFixed(digits)).replace(/^−(?=[0.]*$)/, ''); // what rounds to 0 has no sign
+const signed = (x, digits) => `${x > 0 && /[1-9]/.test(fixed(x, digits)) ? '+' : ''}${fixed(x, digits)}`;
 const weightText = (value) => (value < 0.0005 && value > 0 ? '< 0.001' : value.toFixed(3));
 const share = (value) => Math.max(0, Math.min(1, value)).toFixed(3);
 

@@ -2,20 +2,25 @@
 
 (() => {
   const bar = byId('changes');
-  const frozen = () => (!isLive() ? run.without : null); // the one change that a page without an engine holds
+  const frozen = () => (source.kind === 'frozen' ? run.without : null); // the one change that a page without an engine holds
 
-  /* The token whose probability after the chosen position moved most. */
+  /* The token whose probability after the chosen position moved most, as far as the lists of the likeliest tell. */
   function movedMost() {
-    const now = new Map(distributionAfter(state.query).top.map(({ id, p }) => [id, p]));
-    const before = new Map(distributionAfter(state.query, run).top.map(({ id, p }) => [id, p]));
-    const moved = [...new Set([...now.keys(), ...before.keys()])].filter((id) => now.has(id) && before.has(id))
-      .map((id) => ({ id, from: before.get(id), to: now.get(id) }));
-    return moved.reduce((most, one) => (most && Math.abs(most.to - most.from) >= Math.abs(one.to - one.from) ? most : one), null);
+    const [before, now] = [boundsAfter(state.query, run), boundsAfter(state.query)];
+    const ids = new Set([run, shownRun()].flatMap((of) => distributionAfter(state.query, of).top.map(({ id }) => id)));
+    const moved = [...ids].map((id) => {
+      const [from, to] = [before(id), now(id)];
+      return { id, from, to, by: Math.max(to[0] - from[1], from[0] - to[1]) };
+    });
+    const most = moved.reduce((a, b) => (a.by >= b.by ? a : b));
+    return most.by > 0 ? most : null;
   }
 
+  const withinBounds = ([least, most]) => (least < most ? `< ${percent(most).replace(/^< /, '')}` : percent(most));
+
   function drawSwitch(ablation) {
-    const names = ablation.heads.length > 3 ? say('heads', ablation.heads.length) : ablation.heads.join(', ');
-    const input = make('input', { type: 'checkbox', id: 'without-input', on: { change: () => change({ off: input.checked ? Object.fromEntries(ablation.heads.map((name, i) => [name, ablation.factors?.[i] ?? 0])) : {} }) } });
+    const names = ablation.changed.length > 3 ? say('heads', ablation.changed.length) : ablation.changed.join(', ');
+    const input = make('input', { type: 'checkbox', id: 'without-input', on: { change: () => change({ off: input.checked ? Object.fromEntries(ablation.changed.map((name, i) => [name, ablation.factors?.[i] ?? 0])) : {} }) } });
     input.checked = Object.keys(state.off).length > 0;
     return make('label', { class: 'switch', id: 'without' }, input, ` ${say('without', names)}`);
   }
@@ -35,7 +40,7 @@
     }
     if (isChanged()) {
       const most = movedMost();
-      if (most) parts.push(make('span', { class: 'moved' }, say('moved most', isolate(labelOf(state.query)), isolate(labelOfId(most.id)), percent(most.from), percent(most.to))));
+      if (most) parts.push(make('span', { class: 'moved' }, say('moved most', isolate(labelOf(state.query)), isolate(labelOfId(most.id)), withinBounds(most.from), withinBounds(most.to))));
       const scored = run.positions.map((before, i) => (before ? run.without.positions[i].surprisal_nats - before.surprisal_nats : 0));
       if (scored.length > 1) parts.push(make('span', { class: 'dim' }, say('surprisal change', signed((scored.reduce((a, b) => a + b, 0) / (scored.length - 1)) * BITS_PER_NAT, 2))));
     } else if (names.length > 0) parts.push(make('strong', { class: 'of-unchanged' }, say('unchanged model')), make('span', { class: 'dim' }, unanswered('without') ?? '…'));

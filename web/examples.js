@@ -42,6 +42,6 @@ const FOREIGN = 0.3; // of the text's tokens being pieces of characters: the voc
     note.textContent = run && isForeign() ? say('foreign script') : isTyped ? (chosen ? say(`see ${chosen}`) : '') : run && source.kind === 'frozen' ? say('fixed text') : '';
   }
 
-  select.addEventListener('change', () => goTo(EXAMPLES[select.value], null));
+  select.addEventListener('change', () => exchange(EXAMPLES[select.value]));
   addPart(['text', 'source', 'run', 'language'], drawExamples, 'always');
 })();

@@ -34,6 +34,12 @@ function goTo(text, written = state.written) {
   change({ text, written });
 }
 
+/* One of the page's own texts in place of what is there, which stays to be gone back to. */
+function exchange(text) {
+  if (state.text && state.text !== text && state.text !== TOUR_TEXT && !Object.values(EXAMPLES).includes(state.text)) remember(state.text, text);
+  goTo(text, null);
+}
+
 /* A question about a text, or about the one that there are numbers of. */
 const askedOf = (text, view, ...options) => [view, ...(idsOf.has(text) ? ['--ids', idsOf.get(text).join(',')] : ['-p', text]), ...options];
 const asked = (view, ...options) => askedOf(followed, view, ...options);

@@ -10,12 +10,12 @@
   const readout = byId('lens-cell');
   const table = make('div', { class: 'lens-rows' });
   let columns = []; // 0_pre is the stream that enters layer 0; the names are those of `study lens`
-  let cell = { position: 0, column: 0 };
+  let cell = { position: 0, column: null };
 
   function begin() {
     columns = shownRun().lensRows ?? columns;
     if (columns.length === 0) return;
-    if (cell.column >= columns.length || cell.column === 0) cell.column = columns.length - 1;
+    if (cell.column === null || cell.column >= columns.length) cell.column = columns.length - 1;
     const head = make('div', { class: 'lens-row lens-head', role: 'row' }, make('span', { role: 'columnheader' }, say('token')),
       ...columns.map((name) => make('span', { role: 'columnheader' }, name)));
     frame.style.setProperty('--columns', columns.length);

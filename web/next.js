@@ -13,6 +13,13 @@ function distributionAfter(position, of = shownRun()) {
   return { entropy, top };
 }
 
+/* What such a list says of any token, [least, most]: the probability of one that is not on it is at most its last. */
+function boundsAfter(position, of) {
+  const { top } = distributionAfter(position, of);
+  const listed = new Map(top.map(({ id, p }) => [id, [p, p]]));
+  return (id) => listed.get(id) ?? [0, top.at(-1).p];
+}
+
 /*
  * How text is drawn. A page begins with what the model's file asks for: where it names any option, with all that ./run
  * would take, and else with temperature 1 and all tokens. What is chosen on the page goes before it.
@@ -168,12 +175,12 @@ function remember(...texts) {
   function drawBars(top, drawn) {
     const filtered = isFiltered() && !isAsBegun();
     const follows = run.tokens[state.query + 1]?.id;
-    const before = isChanged() ? new Map(distributionAfter(state.query, run).top.map(({ id, p }) => [id, p])) : null;
+    const before = isChanged() ? boundsAfter(state.query, run) : null;
     const rows = top.slice(0, FEW).map((token, i) => {
-      const bar = filtered ? makeBar(drawn.p[i], 'drawn', token.p) : makeBar(token.p, '', before ? before.get(token.id) ?? 0 : null);
+      const bar = filtered ? makeBar(drawn.p[i], 'drawn', token.p) : makeBar(token.p, '', before ? before(token.id)[0] : null);
       const shown = filtered ? drawn.p[i] : token.p;
       const content = [make('bdi', {}, labelOfId(token.id)), bar, make('span', {}, percent(shown))];
-      if (before) content.push(change0(token.p - (before.get(token.id) ?? 0)));
+      if (before) content.push(change0(token.p, before(token.id)));
       const canGo = isLive() && followed === state.text && endsIn(followed);
       return make('li', { class: token.id === follows ? 'itself' : null, 'data-id': token.id }, canGo
         ? make('button', { type: 'button', class: 'row', 'data-key': `${state.query} ${token.id}`, title: say('go on', labelOfId(token.id)), on: { click: () => goOn(token.id) } }, ...content)
@@ -186,7 +193,14 @@ function remember(...texts) {
     byId('expected').classList.toggle('changed', before !== null);
   }
 
-  const change0 = (delta) => make('span', { class: delta > 0 ? 'up' : 'down' }, `${delta > 0 ? '+' : '−'}${percent(Math.abs(delta)).replace(/ %$/, '')} pp`);
+  /* In points; of a token that was not listed by how many at least. */
+  function change0(p, [least, most]) {
+    const delta = p - most;
+    const points = percent(Math.abs(delta)).replace(/ %$/, '');
+    if (least < most && delta <= 0) return make('span', {}, '–');
+    if (points.startsWith('<')) return make('span', {}, '± 0 pp');
+    return make('span', { class: delta > 0 ? 'up' : 'down' }, `${least < most ? '≥ ' : ''}${delta > 0 ? '+' : '−'}${points} pp`);
+  }
 
   function drawTable(top, drawn) {
     const actual = run.tokens[state.query + 1];
@@ -272,6 +286,11 @@ function remember(...texts) {
     if (!writing || state.text === writing.text) return;
     presses = [];
     stop();
+  });
+
+  /* Numbers of what was drawn do not come: nor does the rest. */
+  addPart(['problem', 'unanswered'], () => {
+    if (writing && (problem !== null || source.gone)) stop(problem ?? say('server gone'));
   });
 
   function start(tokens) {

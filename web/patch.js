@@ -14,7 +14,7 @@
   const readout = byId('patch-cell');
   const editor = byId('corrupted');
   let isSeen = false;
-  const texts = { clean: null, corrupted: null }; // what `study next` says of each: {text, answer or message}
+  const texts = { clean: null, corrupted: null }; // what `study next` says of each: {text, bos, answer or message}
   let grids = new Map(); // of these two texts, by what is patched and the answers: the newest is drawn
   let cell = { row: 0, column: 0 };
   let elements = []; // [row][column] of the grid that is drawn
@@ -29,15 +29,17 @@
     if (!isAsked()) return;
     for (const which of ['clean', 'corrupted']) {
       const text = textOf[which]();
-      if (texts[which]?.text === text) continue;
+      if (texts[which]?.text === text && texts[which].bos === run.bos) continue;
       stop();
       grids = new Map();
-      texts[which] = { text };
+      const own = { text, bos: run.bos };
+      texts[which] = own;
       const keep = (kept) => {
-        texts[which] = { text, ...kept };
+        texts[which] = { ...own, ...kept };
         touch('patch');
       };
-      want(which, ['next', '-p', text, '--top', String(LISTED)], (answer) => keep({ answer }), (message) => keep({ message: message.replace(/^study: /, '') }));
+      const view = which === 'clean' ? asked('next') : ['next', '-p', text, run.bos ? '--bos' : '--no-bos'];
+      want(which, [...view, '--top', String(LISTED)], (answer) => keep({ answer }), (message) => keep({ message: message.replace(/^study: /, '') }));
     }
   }
 
@@ -102,7 +104,7 @@
     const begun = performance.now();
     const range = hasPositions(grid.what) ? between(grid.from, to) : [];
     const against = grid.wrong ? ['--wrong', `#${grid.wrong.id}`] : [];
-    want('patched', ['patch', '-p', grid.texts[0], '--corrupted', grid.texts[1], '--answer', `#${grid.answer.id}`, ...against,
+    want('patched', [...askedOf(grid.texts[0], 'patch'), '--corrupted', grid.texts[1], '--answer', `#${grid.answer.id}`, ...against,
       '--what', grid.what, '--layer', String(layer), ...range], (answer) => {
       grid.runs = { metric: answer.metric, clean: answer.clean_nats, corrupted: answer.corrupted_nats };
       for (const one of answer.cells) {

@@ -72,7 +72,7 @@ class Run {
     this.writes = { resid: [], attn: [], mlp: [], heads: [] }; // ‖what is written‖ of each position
     this.explained = new Map(); // "L4H1 7": {output_norm, raised, lowered} as `study explain` says
     this.heads = { text: null, repeat: null };
-    this.without = null; // the run of the same text with heads or MLPs changed, and what these are: heads, factors, key
+    this.without = null; // the run of the same text with heads or MLPs changed, and what these are: changed, factors, key
     this.take(view);
   }
 
@@ -134,7 +134,7 @@ class Run {
     const { heads, factors } = view.ablation;
     const key = keyOf(view.ablation);
     if (this.without?.key === key && view.from > 0) this.without.take(changedView(view));
-    else this.without = Object.assign(new Run(changedView(view), this), { heads, factors, key });
+    else this.without = Object.assign(new Run(changedView(view), this), { changed: heads, factors, key });
   }
 
   /* "L3H7" → where its rows are. */

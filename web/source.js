@@ -49,7 +49,7 @@ const answerers = {
           if (error.name === 'AbortError') throw error;
           answer = null;
         }
-        setGone(!answer || answer.status === 404); // 404: one that was started anew
+        setGone(!answer || [404, 503].includes(answer.status)); // 404: one that was started anew; 503: it ends
         if (source.gone) throw new Error(say('server gone'));
         const json = /json/.test(answer.headers.get('Content-Type')) ? JSON.parse(text) : { error: text };
         if (!answer.ok) throw new Error(json.error);

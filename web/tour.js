@@ -22,6 +22,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
    * where others stand in for it, all that look there are switched off in the end.
    */
   let story = null;
+  let before = null; // what of the state the steps set: as it was when the tour began
 
   function likeliest() {
     const [first] = distributionAfter(run.n - 1, run).top;
@@ -32,7 +33,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     const query = run.n - 1;
     const after = afterCopy(query);
     const guess = likeliest();
-    const known = !isLive() && run.without?.heads.length && run.without.heads.every((name) => name.includes('H')) ? run.without.heads : null;
+    const known = !isLive() && run.without?.changed.length && run.without.changed.every((name) => name.includes('H')) ? run.without.changed : null;
     const names = after === null ? [tellingHead(query).name] : headsOn(query, after);
     story = { text: followed, live: isLive(), query, guess, isInduction: after !== null, head: (known ?? names)[0], heads: known ?? [names[0]], key: after, pAlone: null, pWithout: null };
     if (after === null) story.key = run.weightsAt(story.head, query).reduce((best, weight, i, row) => (weight > row[best] ? i : best), 0);
@@ -169,11 +170,20 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     if (best.y !== scrollY) scrollTo({ top: best.y, behavior: isStill() ? 'auto' : 'smooth' });
   }
 
+  /* What the steps have set goes with them. The focus, if it was in the card, does not. */
+  function leave(to = 'tour-start') {
+    const isWithin = card.contains(document.activeElement);
+    change({ tour: null, ...before });
+    before = null;
+    if (isWithin) byId(to).focus();
+  }
+
   function drawCard() {
     const step = state.tour;
     card.hidden = step === null;
     document.body.classList.toggle('touring', step !== null);
     byId('tour-start').textContent = say(told !== null && step === null ? 'resume' : 'tour');
+    if (step !== null) before ??= { off: state.off, temperature: state.temperature, topP: state.topP, plainSteps: state.plainSteps };
     if (step === null) {
       for (const element of document.querySelectorAll('.spotlight')) element.classList.remove('spotlight');
       return;
@@ -188,13 +198,13 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
       if (byId('guide-switch')) byId('guide-switch').textContent = switchWord();
     } else card.replaceChildren(
       make('div', { class: 'guide-head' }, make('h2', { id: 'guide-title', tabindex: -1 }, say(`tour ${step + 1}`)), make('span', { class: 'dim' }, say('of steps', step + 1, TOUR_STEPS)),
-        make('button', { type: 'button', class: 'quiet', 'aria-label': say('leave'), title: say('leave'), on: { click: () => go(null) } }, '✕')),
+        make('button', { type: 'button', class: 'quiet', 'aria-label': say('leave'), title: say('leave'), on: { click: () => leave() } }, '✕')),
       make('p', {}, wordsOf(step)),
       last && isLive() ? make('p', {}, make('button', { type: 'button', id: 'guide-switch', on: { click: () => change({ off: isOff() ? {} : Object.fromEntries(story.heads.map((name) => [name, 0])) }) } }, switchWord())) : '',
       make('div', { class: 'controls' },
         make('button', { type: 'button', disabled: step === 0, on: { click: () => go(step - 1) } }, say('back')),
         make('div', { class: 'progress', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),
-        make('button', { type: 'button', class: 'main', on: { click: () => go(last ? null : step + 1) } }, say(last ? 'done' : 'forth'))),
+        make('button', { type: 'button', class: 'main', on: { click: () => (last ? leave(isLive() ? 'editor' : 'tour-start') : go(step + 1)) } }, say(last ? 'done' : 'forth'))),
     );
     card.dataset.drawn = drawn;
     if (told !== step) {
@@ -208,7 +218,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
   const isReady = () => run && (!isLive() || state.text === followed);
 
   byId('tour-start').addEventListener('click', () => {
-    if (isLive() && told === null) goTo(TOUR_TEXT, null);
+    if (isLive() && told === null) exchange(TOUR_TEXT);
     change({ tour: state.tour ?? Math.min(told ?? 0, TOUR_STEPS - 1) });
     if (told !== null) told = -1; // shown again where it was left
   });
@@ -216,7 +226,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     if (state.tour === null || event.target.matches('input, textarea, select, [role=grid], .map, .lines')) return;
     if (event.key === 'ArrowRight' && !event.target.closest('#boxes, #grid, #tokens')) change({ tour: Math.min(TOUR_STEPS - 1, state.tour + 1) });
     if (event.key === 'ArrowLeft' && !event.target.closest('#boxes, #grid, #tokens')) change({ tour: Math.max(0, state.tour - 1) });
-    if (event.key === 'Escape') change({ tour: null });
+    if (event.key === 'Escape') leave();
   });
   addPart(['tour', 'run', 'source', 'lens', 'unanswered', 'off', 'changes', 'explained', 'size'], drawCard, 'always');
 })();

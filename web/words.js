@@ -30,6 +30,7 @@ const WORDS = {
   'server gone': ['study serve no longer answers, so the numbers stay those of before. Start it again, and open the address that it prints.', 'study serve 不再应答，数值停留在之前的状态。请重新启动它，并打开它给出的地址。'],
   layers_of: ['{0} layers × {1} heads', '{0} 层 × {1} 头'],
   tokens_of: ['{0} tokens', '{0} 个词元'],
+  token_of: ['1 token', '1 个词元'],
   generated_of: ['the last {0} generated', '最后 {0} 个由模型生成'],
   kept_of: ['patterns of {0} layers kept (--layers)', '保留了 {0} 层的注意力图（--layers）'],
   'made by': ['Made by attn {0}: ', '由 attn {0} 生成：'],
@@ -114,7 +115,7 @@ const WORDS = {
   'drawn best': ['at temperature 0 always the likeliest token.', '温度为 0 时总取最可能的词元。'],
   'drawn all': ['every token can be drawn.', '每个词元都可能被抽到。'],
   'drawn unknown': ['more than {0} tokens can be drawn (how many is not in this page).', '可能抽到的词元超过 {0} 个（具体多少不在此页）。'],
-  'drawn otherwise': ['about: what the file asks for further is done only where the model writes.', '仅为近似：文件另外要求的步骤只在模型续写时进行。'],
+  'drawn otherwise': ['only about, because what the file asks for further is done only where the model writes.', '仅为近似：文件另外要求的步骤只在模型续写时进行。'],
   'drawn some': ['{0} can be drawn.', '有 {0} 个可能被抽到。'],
 
   changes: ['What is switched off', '关闭了什么'],

@@ -72,6 +72,7 @@ async function open(file, name, report) {
 }
 
 function ask(argv) {
+  if (argv.some((word) => word.includes('\0'))) throw new Error('a text has a zero byte'); // it would end there
   const texts = argv.map(passed);
   const list = roomFor(4 * argv.length);
   let code = 1;
