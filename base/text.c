@@ -14,6 +14,7 @@ void *grow(void *items, size_t size, size_t needed, size_t *capacity) {
 }
 
 static bool reserve(TextBuffer *out, size_t n) {
+    if (out->most && n > out->most - out->n) return false;
     if (n <= out->capacity - out->n) return true;
     char *data = n > SIZE_MAX - out->n ? NULL : grow(out->data, 1, out->n + n, &out->capacity);
     if (data) out->data = data;

@@ -28,8 +28,7 @@ static inline bool string_equals(String a, const char *b) {
     return a.n == strlen(b) && memcmp(a.data, b, a.n) == 0;
 }
 
-/* How much of a string from a file an error shows, for "%.*s": whatever its length, the line stays readable.
- */
+/* How much of a string from a file an error shows, for "%.*s": whatever its length, the line stays readable. */
 static inline int string_shown(String string) { return string.n < 64 ? (int)string.n : 64; }
 
 enum { STRING_PADDING = 8 /* bytes that can be read behind strings that say so, whatever they are */ };
@@ -54,9 +53,10 @@ void *grow(void *items, size_t size, size_t needed, size_t *capacity);
 typedef struct TextBuffer {
     char *data; /* n bytes, not NUL-terminated */
     size_t n, capacity;
+    size_t most; /* bytes that it may grow to; 0: as many as memory has */
 } TextBuffer;
 
-/* Both are false when memory runs out; the text is then as it was. The second appends n times that byte. */
+/* Both are false when memory, or what the text may grow to, runs out; the text is then as it was. The second appends n times that byte. */
 bool text_append(TextBuffer *text, const void *bytes, size_t n);
 bool text_append_times(TextBuffer *text, char byte, size_t n);
 

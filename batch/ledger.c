@@ -22,6 +22,7 @@ typedef struct Names {
         size_t begin, n; /* in text; n = 0: the slot is free */
     } * slots;
     size_t n, capacity;
+    uint64_t seed; /* that nobody knows who writes a file of names */
     TextBuffer text;
 } Names;
 
@@ -47,7 +48,7 @@ static struct Slot *find_slot(const Names *names, String name, uint64_t hash) {
 }
 
 static bool has_name(const Names *names, String name) {
-    return names->n > 0 && find_slot(names, name, request_hash(name, 0))->n > 0;
+    return names->n > 0 && find_slot(names, name, request_hash(name, names->seed))->n > 0;
 }
 
 static bool make_room(Names *names) {
@@ -68,7 +69,7 @@ static bool make_room(Names *names) {
 
 /* A name has a byte. */
 static bool add_name(Names *names, String name) {
-    uint64_t hash = request_hash(name, 0);
+    uint64_t hash = request_hash(name, names->seed);
     if (!make_room(names)) return false;
     struct Slot *slot = find_slot(names, name, hash);
     if (slot->n > 0) return true;
@@ -195,6 +196,9 @@ Ledger *ledger_open(const char *path, String header, const Inputs *inputs, Error
         return NULL;
     }
     ledger->synced_ms = now_ms();
+    if (getentropy(&ledger->read.seed, sizeof ledger->read.seed) != 0)
+        ledger->read.seed = (uint64_t)(uintptr_t)ledger;
+    ledger->answered.seed = ledger->read.seed;
     if (!path || begin(ledger, header, inputs, error)) return ledger;
     ledger_close(ledger, NULL);
     return NULL;

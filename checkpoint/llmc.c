@@ -175,13 +175,17 @@ static size_t hash_of(const char *text, size_t n) {
     return (size_t)(hash ^ hash >> 29);
 }
 
-/* The id of these bytes, or SIZE_MAX; where it is, or would be, in *place. */
+enum { MAX_PROBES = 256 /* as in vocab/vocab.c: a hostile file's texts may share their hash */ };
+
+/* The id of these bytes, or SIZE_MAX; where it is, or would be, in *place, SIZE_MAX where nothing near is free. */
 static size_t find_token(const TokenIndex *tokens, const char *text, size_t n, size_t *place) {
-    for (*place = hash_of(text, n) & tokens->mask; tokens->places[*place];
-         *place = (*place + 1) & tokens->mask) {
-        size_t id = tokens->places[*place] - 1;
-        if (tokens->texts[id].n == n && memcmp(tokens->texts[id].data, text, n) == 0) return id;
+    *place = hash_of(text, n) & tokens->mask;
+    for (size_t probe = 0; probe < MAX_PROBES; probe++, *place = (*place + 1) & tokens->mask) {
+        size_t id = tokens->places[*place];
+        if (id == 0) return SIZE_MAX;
+        if (tokens->texts[id - 1].n == n && memcmp(tokens->texts[id - 1].data, text, n) == 0) return id - 1;
     }
+    *place = SIZE_MAX;
     return SIZE_MAX;
 }
 
@@ -249,6 +253,8 @@ static bool list_tokens(TokenIndex *tokens, const char *at, const char *end, con
                              n == 0   ? "it has no bytes"
                              : n == 1 ? "it occurs twice"
                                       : "it occurs twice, or is none of the 256 bytes");
+        if (place == SIZE_MAX)
+            return error_set(error, "%s: too many tokens of an llm.c vocabulary share a hash value", path);
         tokens->places[place] = (uint32_t)id + 1;
         at += n + 1;
     }

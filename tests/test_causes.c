@@ -73,7 +73,7 @@ static void test_attribute(void) {
          0,
          100},
         {ATTRIBUTE "--score 'L0H0:;>0'",
-         {"'L0H0:;>0' is no score such as L4H1:11>4, query 11 looking at key 4"},
+         {"'L0H0:;>0' is no score such as 'L4H1:11>4' (in quotes), query 11 looking at key 4"},
          1},
         {ATTRIBUTE "--score 'L0H0:99999999999999999999999>0'", {"does not exist: there are 2, from 0 on"}, 1},
         {ATTRIBUTE "--svg x", {"--svg is of --by gradient and --by ig"}, 2},

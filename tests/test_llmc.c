@@ -231,6 +231,24 @@ static void test_unmerged(void) {
     checkpoint_close(read);
 }
 
+/* Tokens whose hashes (FNV-1a, folded) begin at one place: a file of some KB is refused, and one of MB takes no hours. */
+static void test_shared_hashes(void) {
+    enum { N = 300, PLACES = 2048 /* of 556 tokens */ };
+    static char room[N][4];
+    const char *texts[N];
+    size_t n = 0;
+    for (uint32_t i = 0; n < N && i < 128 * 128 * 128; i++) {
+        const char text[4] = {(char)(i >> 14 | 1), (char)(i >> 7 & 127), (char)(i & 127), 0};
+        uint64_t hash = 0xcbf29ce484222325u;
+        for (size_t k = 0; k < 3; k++) hash = (hash ^ (unsigned char)text[k]) * 0x100000001b3u;
+        if (strlen(text) == 3 && ((hash ^ hash >> 29) & (PLACES - 1)) == 7 && (i >> 14 & 1))
+            texts[n] = memcpy(room[n], text, 4), n++;
+    }
+    CHECK(n == N, "%zu texts", n);
+    write_vocabulary(2, 256 + (int32_t)n, 256, texts, n);
+    refuse("too many tokens of an llm.c vocabulary share a hash value");
+}
+
 int main(void) {
     scratch_begin();
     bytes = calloc(1, MAX_FILE);
@@ -239,6 +257,7 @@ int main(void) {
     RUN(test_refused_models);
     RUN(test_refused_vocabularies);
     RUN(test_unmerged);
+    RUN(test_shared_hashes);
     RUN(test_vocabulary);
     RUN(test_gpt2s_vocabulary);
     free(bytes);

@@ -311,12 +311,48 @@ static void test_refuses_models(void) {
     }
 }
 
+#define GROW "{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': '" A64 "'}"
+#define SPREAD "{'type': 'Metaspace', 'replacement': '" A64 "', 'prepend_scheme': 'always', 'split': false}"
+#define LETTERS_APART "{'type': 'Split', 'pattern': {'Regex': '.'}, 'behavior': 'Isolated', 'invert': false}"
+
+/* Steps that each make much of little: some KB of a file, or a byte of a text, must not fill the memory. */
+static void test_bombs(void) {
+    static const struct {
+        const char *part, *value;
+    } grows[] = {
+        {"normalizer", "{'type': 'Sequence', 'normalizers': [" GROW "," GROW "," GROW "," GROW "," GROW "]}"},
+        {"pre_tokenizer",
+         "{'type': 'Sequence', 'pretokenizers': [" SPREAD "," LETTERS_APART "," SPREAD "," LETTERS_APART
+         "," SPREAD "," LETTERS_APART "," SPREAD "," LETTERS_APART "," SPREAD "]}"},
+    };
+    Error error = {{0}};
+    for (size_t i = 0; i < sizeof grows / sizeof *grows; i++) {
+        Opened opened = open_with(grows[i].part, grows[i].value, &error);
+        Tokens tokens = {0};
+        CHECK(opened.tokenizer, "%s", error.message);
+        CHECK(opened.tokenizer && !tokenizer_encode(opened.tokenizer, "a b", 3, 0, &tokens, &error) &&
+                  strstr(error.message, "what the tokenizer makes of them"),
+              "%s: %s", grows[i].part, error.message);
+        tokens_free(&tokens);
+        close_tokenizer(opened);
+    }
+    check_refused("decoder", "{'type': 'Sequence', 'decoders': [" GROW "," GROW "," GROW "," GROW "]}",
+                  "more than there is room for is made of tokens by the 'decoder'");
+    check_refused("decoder", "{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': '" A256 "a'}",
+                  "longer than 256 bytes, in the decoder: '" A64);
+    check_refused("normalizer",
+                  "{'type': 'Sequence', 'normalizers': [" GROW "," GROW "," GROW
+                  "]}, 'added_tokens': [{'content': 'ab', 'id': 2, 'normalized': true, 'special': false}]",
+                  "the normalizer makes more than there is room for: 'ab'");
+}
+
 int main(void) {
     scratch_begin();
     RUN(test_refusals);
     RUN(test_refuses_models);
     RUN(test_refused_parts);
     RUN(test_too_many_steps);
+    RUN(test_bombs);
     write_file("tokenizer.json", NULL, 0);
     write_file("tokenizer_config.json", NULL, 0);
     scratch_end();

@@ -44,6 +44,8 @@ static Decode *add_step(Decoder *decoder, DecodeKind kind, String type) {
 static bool keep(const Decoder *decoder, const Json *text, String *kept) {
     if (!text || text->kind != JSON_TEXT)
         return refuse(decoder, "not a text, in the decoder:", json_string(text));
+    if (text->n > PIPELINE_TEXT)
+        return refuse(decoder, "longer than 256 bytes, in the decoder:", json_string(text));
     *kept = tokenizer_keep(decoder->reader, json_string(text));
     return kept->data || tokenizer_no_memory(decoder->reader);
 }
@@ -125,24 +127,32 @@ static bool decode(const Decode *step, String text, TextBuffer *out) {
     return false;
 }
 
+/* What is shown may be so many times as long as the tokens' own texts, or a little more; each step may make as much. */
+enum { SHOWN_OF_A_BYTE = 16, SHOWN_BESIDE = 1 << 16 };
+
 static bool show_tokens(const Decoder *decoder, const String *texts, TextBuffer buffers[2]) {
     Vocab *vocab = decoder->vocab;
-    TextBuffer shown = {0};
+    size_t n_bytes = 0;
+    for (size_t id = 0; id < vocab->n; id++) n_bytes += texts[id].n;
+    TextBuffer shown = {.most = SHOWN_OF_A_BYTE * n_bytes + SHOWN_BESIDE};
+    size_t left = PIPELINE_STEPS * shown.most;
     bool ok = (vocab->shown_starts = malloc((vocab->n + 1) * sizeof *vocab->shown_starts)) != NULL;
     for (size_t id = 0; ok && id < vocab->n; id++) {
         String text = texts[id].n ? texts[id] : (String){"", 0};
         vocab->shown_starts[id] = (uint32_t)shown.n;
         for (size_t i = 0; ok && i < decoder->n; i++) {
             TextBuffer *out = &buffers[i % 2];
-            out->n = 0;
-            ok = decode(&decoder->steps[i], text, out);
+            out->n = 0, out->most = left < shown.most ? left : shown.most;
+            ok = left > 0 && decode(&decoder->steps[i], text, out);
+            left -= out->n;
             text = (String){out->n ? out->data : "", out->n};
         }
         ok = ok && text_append(&shown, text.data, text.n) && shown.n <= UINT32_MAX;
         vocab->shown_starts[id + 1] = (uint32_t)shown.n;
     }
     vocab->shown = shown.data;
-    return ok || tokenizer_no_memory(decoder->reader);
+    return ok ||
+           refuse(decoder, "more than there is room for is made of tokens by the", (String){"decoder", 7});
 }
 
 bool tokenizer_read_decoder(TokenizerReader *reader, const Json *json, Vocab *vocab, const String *texts) {

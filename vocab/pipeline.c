@@ -14,14 +14,27 @@ typedef struct PipelineRun {
     const PieceTaker *taker;
     Error *error;
     bool special;                           /* special tokens are looked for */
+    size_t left;                            /* bytes that its steps may still make */
     unsigned char *steers;                  /* a bit for each of `added`, where origins count; or NULL */
     TextBuffer rewritten[2], marks[2];      /* the normaliser's, in turns, and where the bytes come from */
     TextBuffer buffers[PIPELINE_STEPS + 1]; /* of each step that changes a piece, and of unspelling */
 } PipelineRun;
 
+/* A text of so many bytes may become so many, all steps together: a step alone can make 256 of each byte. */
+enum { MADE_OF_A_BYTE = 256, MADE_BESIDE = 1 << 16 };
+
 static bool out_of_memory(const PipelineRun *run, size_t n) {
-    return error_set(run->error, "not enough memory to tokenize %zu bytes", n);
+    return error_set(run->error,
+                     "not enough memory to tokenize %zu bytes, or for what the tokenizer makes of them", n);
 }
+
+/* For a step's text, which may be as long as *left. */
+static bool begin_step(TextBuffer *out, const size_t *left) {
+    out->n = 0, out->most = *left;
+    return *left > 0;
+}
+
+static void end_step(const TextBuffer *out, size_t *left) { *left -= out->n; }
 
 static bool starts_with(String text, String start) {
     return text.n >= start.n && memcmp(text.data, start.data, start.n) == 0;
@@ -204,22 +217,27 @@ static bool rewrite(const Rewrite *step, const Mappings *mappings, Marked from, 
     return false;
 }
 
-/* Rewrites *text by all steps; the result lies in one of the two buffers, or is what was given. */
+/*
+ * Rewrites *text by all steps, which may make *left bytes; the result lies in one of the two buffers, or is what was given.
+ */
 static bool normalize(const Pipeline *pipeline, Marked *text, TextBuffer buffers[2], TextBuffer marks[2],
-                      bool *dropped) {
+                      size_t *left, bool *dropped) {
     for (size_t i = 0; i < pipeline->n_rewrites; i++) {
         TextBuffer *out = &buffers[i % 2], *from = &marks[i % 2];
-        out->n = from->n = 0;
-        if (!rewrite(&pipeline->rewrites[i], pipeline->mappings, *text, out, from, dropped)) return false;
+        from->n = 0;
+        if (!begin_step(out, left) ||
+            !rewrite(&pipeline->rewrites[i], pipeline->mappings, *text, out, from, dropped))
+            return false;
+        end_step(out, left);
         *text = (Marked){{out->n ? out->data : "", out->n}, !text->marks ? NULL : from->n ? from->data : ""};
     }
     return true;
 }
 
-bool pipeline_normalize(const Pipeline *pipeline, String text, TextBuffer *out) {
+bool pipeline_normalize(const Pipeline *pipeline, String text, size_t most, TextBuffer *out) {
     TextBuffer buffers[2] = {{0}}, none[2] = {{0}};
     Marked from = {text, NULL};
-    bool dropped = false, ok = normalize(pipeline, &from, buffers, none, &dropped) &&
+    bool dropped = false, ok = normalize(pipeline, &from, buffers, none, &most, &dropped) &&
                                text_append(out, from.text.data, from.text.n);
     free(buffers[0].data);
     free(buffers[1].data);
@@ -285,7 +303,7 @@ static bool cut(PipelineRun *run, size_t step, String text, bool first) {
     if (how->kind == CUT_SPLIT) return split(run, step, text, first);
     if (how->kind == CUT_PREPEND && (starts_with(text, how->text) || (how->first_only && !first)))
         return cut(run, step + 1, text, first);
-    out->n = 0;
+    if (!begin_step(out, &run->left)) return out_of_memory(run, text.n);
     if (how->kind == CUT_PREPEND)
         ok = text_append(out, how->text.data, how->text.n) && text_append(out, text.data, text.n);
     else
@@ -293,6 +311,7 @@ static bool cut(PipelineRun *run, size_t step, String text, bool first) {
                  ? spell(text, out)
                  : replace(&how->needle, how->text, (Marked){text, NULL}, out, NULL, &from_start);
     if (!ok) return out_of_memory(run, text.n);
+    end_step(out, &run->left);
     return cut(run, step + 1, (String){out->data, out->n}, first);
 }
 
@@ -363,7 +382,8 @@ static bool cut_all(PipelineRun *run, Marked text, bool first) { return cut(run,
 static bool normalize_rest(PipelineRun *run, Marked text, bool first) {
     bool dropped = false;
     size_t n = text.text.n;
-    if (!normalize(run->pipeline, &text, run->rewritten, run->marks, &dropped)) return out_of_memory(run, n);
+    if (!normalize(run->pipeline, &text, run->rewritten, run->marks, &run->left, &dropped))
+        return out_of_memory(run, n);
     return text.text.n == 0 || find_added(run, &run->pipeline->normalized, text, first && !dropped, cut_all);
 }
 
@@ -377,7 +397,13 @@ static bool take_steers(PipelineRun *run, const unsigned char *steers) {
 }
 
 bool pipeline_run(const Pipeline *pipeline, const Uncut *uncut, const PieceTaker *taker, Error *error) {
-    PipelineRun run = {.pipeline = pipeline, .taker = taker, .error = error, .special = uncut->special};
+    const size_t n = uncut->text.n;
+    PipelineRun run = {.pipeline = pipeline,
+                       .taker = taker,
+                       .error = error,
+                       .special = uncut->special,
+                       .left = n < SIZE_MAX / MADE_OF_A_BYTE - MADE_BESIDE ? MADE_OF_A_BYTE * n + MADE_BESIDE
+                                                                           : SIZE_MAX};
     bool ok = (!uncut->marks || take_steers(&run, uncut->steers)) &&
               find_added(&run, &pipeline->as_is, (Marked){uncut->text, uncut->marks}, true, normalize_rest);
     for (size_t i = 0; i < 2; i++) free(run.rewritten[i].data);

@@ -90,10 +90,10 @@ typedef struct Pipeline {
 /* Runs a text through it. Those tokens that steer, where origins count, are found as prefixes_find_own says. */
 bool pipeline_run(const Pipeline *pipeline, const Uncut *uncut, const PieceTaker *taker, Error *error);
 
-/* Appends the text as the normaliser rewrites it. False when memory runs out. */
-bool pipeline_normalize(const Pipeline *pipeline, String text, TextBuffer *out);
+/* Appends the text as the normaliser rewrites it, whose steps may make `most` bytes. False when they, or memory, run out. */
+bool pipeline_normalize(const Pipeline *pipeline, String text, size_t most, TextBuffer *out);
 
-/* Appends the text with every match of the needle replaced. False when memory runs out. */
+/* Appends the text with every match of the needle replaced. False when memory, or what `out` may hold, runs out. */
 bool pipeline_replace(const Needle *needle, String with, String text, TextBuffer *out);
 
 /* Frees all that it owns; it is {0} then. */

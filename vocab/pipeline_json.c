@@ -284,6 +284,8 @@ bool tokenizer_read_pre_tokenizer(TokenizerReader *reader, const Json *json) {
     return ok;
 }
 
+enum { MADE_OF_TOKEN = 32 * PIPELINE_TEXT /* bytes, by all steps of the normalizer */ };
+
 bool tokenizer_sort_added(const TokenizerReader *reader, const String *contents, const bool *normalized) {
     Pipeline *pipeline = reader->pipeline;
     for (size_t i = 0; i < pipeline->n_added; i++) {
@@ -292,14 +294,17 @@ bool tokenizer_sort_added(const TokenizerReader *reader, const String *contents,
         Prefixes *texts = normalized[i] ? &pipeline->normalized : &pipeline->as_is;
         if (text.n > PIPELINE_TEXT)
             return tokenizer_refuse(reader, "an added token longer than 256 bytes:", text, "");
-        bool ok = !normalized[i] || pipeline_normalize(pipeline, text, &rewritten);
+        bool ok = !normalized[i] || pipeline_normalize(pipeline, text, MADE_OF_TOKEN, &rewritten);
         if (normalized[i]) text = (String){rewritten.data, rewritten.n};
         if (ok && text.n) {
             text = tokenizer_keep(reader, text);
             ok = text.data && prefixes_add(texts, text, (int32_t)i);
         }
         free(rewritten.data);
-        if (!ok) return tokenizer_no_memory(reader);
+        if (!ok)
+            return tokenizer_refuse(
+                reader,
+                "an added token of which the normalizer makes more than there is room for:", contents[i], "");
     }
     prefixes_sort(&pipeline->as_is);
     prefixes_sort(&pipeline->normalized);

@@ -145,17 +145,38 @@ static bool read_added(VocabReader *from, const Json *added, const int64_t *ids,
     return true;
 }
 
-/* Whether an added token lies behind the embedding's rows, and is not the model's own. */
-static bool has_no_row(const VocabReader *from, const Json *vocab, const Json *token) {
-    const String text = json_string(json_get(token, "content"));
-    int64_t id, own;
-    if (from->n_rows == 0 || !json_integer(json_get(token, "id"), &id) || id < (int64_t)from->n_rows)
-        return false;
-    for (size_t i = 0; i < vocab->n; i++) {
-        String other = {0};
-        if (!model_token(from, vocab, i, &other, &own) || string_compare(other, text) == 0) return false;
+/* Whether an added token lies behind the embedding's rows. */
+static bool is_behind_rows(const VocabReader *from, const Json *token) {
+    int64_t id;
+    return from->n_rows > 0 && json_integer(json_get(token, "id"), &id) && id >= (int64_t)from->n_rows;
+}
+
+/* Drops the last added tokens, as many as have no row and are not the model's own: Gemma 3's image token, in its models of text. */
+static bool drop_rowless(const VocabReader *from, const Json *vocab, Json *added) {
+    uint32_t first = added->n;
+    while (first > 0 && is_behind_rows(from, json_item(added, first - 1))) first--;
+    const size_t n = added->n - first;
+    String *texts = n ? malloc(n * sizeof *texts) : NULL;
+    bool *own = n ? calloc(n, sizeof *own) : NULL, ok = (texts && own) || n == 0;
+    for (size_t i = 0; ok && i < n; i++)
+        texts[i] = json_string(json_get(json_item(added, first + i), "content"));
+    if (ok && n) qsort(texts, n, sizeof *texts, string_order);
+    for (size_t i = 0; ok && n && i < vocab->n; i++) {
+        String text = {0};
+        int64_t id;
+        if (!model_token(from, vocab, i, &text, &id)) break; /* which is told later */
+        const String *found = bsearch(&text, texts, n, sizeof *texts, string_order);
+        if (found) own[found - texts] = true;
     }
-    return true;
+    for (bool goes = ok; goes && added->n > first;) {
+        const String text = json_string(json_get(json_item(added, added->n - 1), "content")),
+                     *found = bsearch(&text, texts, n, sizeof *texts, string_order);
+        goes = !own[found - texts];
+        added->n -= goes;
+    }
+    free(texts);
+    free(own);
+    return ok || tokenizer_no_memory(&from->reader);
 }
 
 static bool read_tokens(VocabReader *from) {
@@ -165,9 +186,8 @@ static bool read_tokens(VocabReader *from) {
         return refuse_key(from, "missing in the model:", "vocab");
     if (!added || added->kind == JSON_NULL) added = &none;
     if (added->kind != JSON_ARRAY) return refuse_key(from, "not a list:", "added_tokens");
-    Json embedded =
-        *added; /* the last ones may have no row: Gemma 3's image token, say, in its models of text */
-    while (embedded.n > 0 && has_no_row(from, vocab, json_item(&embedded, embedded.n - 1))) embedded.n--;
+    Json embedded = *added;
+    if (!drop_rowless(from, vocab, &embedded)) return false;
     added = &embedded;
     if (!count_ids(from, vocab, added)) return false;
     size_t most = from->rows_are_said ? 4 * ((size_t)vocab->n + added->n) + 4096 : SIZE_MAX; /* as above */
