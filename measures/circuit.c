@@ -144,6 +144,9 @@ bool circuit_head(const Circuit *circuit, Arena *arena, size_t layer, size_t hea
         fold_rows(subject, w, &w->attention.q.w, head * q_rows, &w->attention.q_norm, head, weights->q);
         fold_rows(subject, w, &w->attention.k.w, kv_head * n, &w->attention.k_norm, kv_head, weights->k);
         fold_rows(subject, w, &w->attention.v.w, kv_head * n, NULL, 0, weights->v);
+        const RopeConfig *rope = config_rope(config, layer); /* at relative position 0, but longer (YaRN, LongRoPE) */
+        for (size_t i = 0; rope && i < rope->dim * d; i++)
+            weights->q[i] *= (float)rope->magnitude, weights->k[i] *= (float)rope->magnitude;
     }
     for (size_t i = 0; ok && i < n; i++) {
         for (size_t r = 0; r < d; r++) weights->o[i * d + r] = columns[r * n + i];

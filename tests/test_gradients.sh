@@ -61,9 +61,14 @@ has grep -q '"embed" -> "L0MLP" ' "$tmp/edges.dot"
 has grep -q '</svg>' "$tmp/edges.svg"
 has grep -q '"feature_type": "logit"' "$tmp/edges.json"
 has [ "$(grep -c '"feature_type": "embedding"' "$tmp/edges.json")" -eq 4 ]
-try attribute "$data/llama-f32.gguf" -p abcd --corrupted abed --answer '#100' --by gradient --edges --dot "$tmp/shared.dot" --svg "$tmp/shared.svg"
+try attribute "$data/llama-f32.gguf" -p abcd --corrupted abed --answer '#100' --by gradient --edges --dot "$tmp/shared.dot" --svg "$tmp/shared.svg" --graph "$tmp/shared.json"
 has quiet
 has grep -q 'KV[01]' "$tmp/shared.dot"
+for id in $(sed -n 's/.*"node_id": "\([^"]*\)".*kv head.*/\1/p' "$tmp/shared.json"); do # none is the end of what goes there
+    has grep -q "\"source\": \"$id\"" "$tmp/shared.json"
+    kv_heads=yes
+done
+has [ "$kv_heads" ]
 refuses 2 'two drawings cannot have one name' attribute "$gpt2" -p 'the cat' --corrupted 'the rat' --answer '#104' \
     --by gradient --edges --dot "$tmp/x" --svg "$tmp/x"
 printf '{"clean": "ab", "corrupted": "ac", "answer": "a"}\n%.0s' 1 2 3 >"$tmp/same"

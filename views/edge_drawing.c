@@ -79,11 +79,16 @@ typedef struct DotSharing {
     const EdgeGraph *graph;
 } DotSharing;
 
+/* The kv head that a head reads. */
+static Part kv_of(const EdgeGraph *graph, Part head) {
+    return (Part){PART_KEY, head.layer, head.head * graph->n_head_kv / graph->n_head};
+}
+
 static void dot_shared(void *user, Part part) {
     const DotSharing *sharing = user;
     char name[64], shared[64];
     if (part.kind != PART_HEAD || !shares_keys(sharing->graph)) return;
-    Part kv = {PART_KEY, part.layer, part.head * sharing->graph->n_head_kv / sharing->graph->n_head};
+    Part kv = kv_of(sharing->graph, part);
     fprintf(sharing->file, "  \"%s\" -> \"%s\" [style=dotted, arrowhead=none, color=gray];\n",
             owner_name(shared, kv), owner_name(name, part));
 }
@@ -328,8 +333,29 @@ static double weight_of_token(const EdgeDrawing *drawing, size_t i, size_t posit
     return weight;
 }
 
+/* What is written of links. */
+typedef struct GraphLinks {
+    FILE *file;
+    const EdgeDrawing *drawing;
+    bool first;
+} GraphLinks;
+
+/* From a kv head to each head that reads it, with all that enters it: else what goes by keys and values would end there. */
+static void graph_shared(void *user, Part part) {
+    GraphLinks *links = user;
+    const EdgeDrawing *drawing = links->drawing;
+    char id[96];
+    double weight = 0;
+    if (part.kind != PART_HEAD || !shares_keys(drawing->graph)) return;
+    const Part kv = kv_of(drawing->graph, part);
+    for (size_t i = 0; i < drawing->n_edges; i++)
+        if (same_part(kv, owner(drawing->graph, to_of(drawing, i)))) weight += drawing->edges[i].score;
+    node_id(id, drawing, kv, 0);
+    if (weight != 0) write_link(links->file, drawing, id, part, weight, &links->first);
+}
+
 static void graph_links(FILE *file, const EdgeDrawing *drawing) {
-    bool first = true;
+    GraphLinks links = {file, drawing, true};
     char id[96];
     double weight;
     for (size_t i = 0; i < drawing->n_edges; i++) {
@@ -338,12 +364,13 @@ static void graph_links(FILE *file, const EdgeDrawing *drawing) {
         for (size_t at = 0; from.kind == PART_EMBED && at < drawing->n_tokens; at++) {
             double of_token = weight_of_token(drawing, i, at);
             node_id(id, drawing, from, at);
-            if (of_token != 0) write_link(file, drawing, id, to, of_token, &first);
+            if (of_token != 0) write_link(file, drawing, id, to, of_token, &links.first);
         }
         if (from.kind == PART_EMBED) continue;
         node_id(id, drawing, from, 0);
-        write_link(file, drawing, id, to, weight, &first);
+        write_link(file, drawing, id, to, weight, &links.first);
     }
+    for_each_part(drawing, graph_shared, &links);
 }
 
 void drawing_graph(FILE *file, const EdgeDrawing *drawing) {

@@ -164,6 +164,7 @@ CASES = {
     "circuit-bloom-head": "circuit bloom --head L1H1 --top 2",
     "circuit-olmo2": "circuit olmo2",
     "circuit-granite": "circuit granite",
+    "circuit-gpt-oss": "circuit gpt-oss",
     "circuit-command-r": "circuit command-r",
     "circuit-command-r-plus": "circuit command-r-plus",
     "circuit-qwen35": "circuit qwen35",

@@ -36,6 +36,8 @@ class Folded:
         gain = self.model.optional(f"{block}attn_{name}_norm.weight") if name != "v" else None
         if gain is not None:
             w = w * (gain if gain.numel() == c.d_head else gain.reshape(n_heads, -1)[head])[:, None]
+        if name != "v" and self.model.turns(layer):  # at relative position 0, but longer (YaRN, LongRoPE)
+            w = torch.cat([w[:c.rope_dim] * c.ropes[layer].magnitude, w[c.rope_dim:]])
         if c.norms == "behind":
             return w
         second = self.model.optional(block + "attn_norm_2.weight")
