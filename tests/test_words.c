@@ -200,7 +200,7 @@ static void test_neurons(void) {
         {"$study neurons $g -p hi --neuron L0N1 --top 0",
          {"lowered\nRelative", "L0N1: the hidden number, as W_down reads it\n"}},
         {"$study neurons $g -p hi --head L0H1 --ascii",
-         {"L0H1: |z W_O|, the length of what the head adds, without bias\n"}},
+         {"L0H1: |z W_O|: the length of what the head adds, before a scale or norm behind\n"}},
     };
     CHECK_CASES(cases);
 }

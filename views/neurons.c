@@ -273,8 +273,8 @@ static void print_meaning(const Report *report, const Unit *unit) {
     char name[64];
     print_styled(report, STYLE_BOLD, "%s", unit_name(name, unit));
     if (unit->is_head)
-        puts(report->ascii ? ": |z W_O|, the length of what the head adds, without bias"
-                           : ": ‖z W_O‖, the length of what the head adds, without bias");
+        puts(report->ascii ? ": |z W_O|: the length of what the head adds, before a scale or norm behind"
+                           : ": ‖z W_O‖: the length of what the head adds, before a scale or norm behind");
     else
         puts(": the hidden number, as W_down reads it");
 }

@@ -20,6 +20,11 @@ function __attn_words
         string replace -rf ".* $before[-1] ([a-z0-9_-]+(\|[a-z0-9_-]+)+).*" '$1' -- $help | string split '|'
     end
 end
-complete -c attn-run -a '(__attn_words)'
-complete -c attn-study -a '(__attn_words)'
-complete -c attn-quantize -a '(__attn_words)'
+# Files only where there are no words.
+function __attn_has_words
+    set -l words (__attn_words)
+    test (count $words) -gt 0
+end
+for program in attn-run attn-study attn-quantize
+    complete -c $program -f -n __attn_has_words -a '(__attn_words)'
+end
