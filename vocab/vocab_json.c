@@ -151,6 +151,12 @@ static bool is_behind_rows(const VocabReader *from, const Json *token) {
     return from->n_rows > 0 && json_integer(json_get(token, "id"), &id) && id >= (int64_t)from->n_rows;
 }
 
+/* What is no text is refused later. */
+static String content_of(const Json *added, size_t i) {
+    const String text = json_string(json_get(json_item(added, i), "content"));
+    return text.data ? text : (String){"", 0};
+}
+
 /* Drops the last added tokens, as many as have no row and are not the model's own: Gemma 3's image token, in its models of text. */
 static bool drop_rowless(const VocabReader *from, const Json *vocab, Json *added) {
     uint32_t first = added->n;
@@ -158,8 +164,7 @@ static bool drop_rowless(const VocabReader *from, const Json *vocab, Json *added
     const size_t n = added->n - first;
     String *texts = n ? malloc(n * sizeof *texts) : NULL;
     bool *own = n ? calloc(n, sizeof *own) : NULL, ok = (texts && own) || n == 0;
-    for (size_t i = 0; ok && i < n; i++)
-        texts[i] = json_string(json_get(json_item(added, first + i), "content"));
+    for (size_t i = 0; ok && i < n; i++) texts[i] = content_of(added, first + i);
     if (ok && n) qsort(texts, n, sizeof *texts, string_order);
     for (size_t i = 0; ok && n && i < vocab->n; i++) {
         String text = {0};
@@ -169,7 +174,7 @@ static bool drop_rowless(const VocabReader *from, const Json *vocab, Json *added
         if (found) own[found - texts] = true;
     }
     for (bool goes = ok; goes && added->n > first;) {
-        const String text = json_string(json_get(json_item(added, added->n - 1), "content")),
+        const String text = content_of(added, added->n - 1),
                      *found = bsearch(&text, texts, n, sizeof *texts, string_order);
         goes = !own[found - texts];
         added->n -= goes;
