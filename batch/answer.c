@@ -1,5 +1,7 @@
 #include "batch/answer.h"
 
+#include "base/text.h"
+#include "base/utf8.h"
 #include "cli/print.h"
 
 #include <inttypes.h>
@@ -52,12 +54,6 @@ static void print_token(FILE *file, String token) {
     putc('"', file);
 }
 
-static size_t n_characters(String text) {
-    size_t n = 0;
-    for (size_t i = 0; i < text.n; i++) n += ((unsigned char)text.data[i] & 0xc0) != 0x80;
-    return n;
-}
-
 /* A choice's tokens, as they are told; each has 1 + n_top items, of which the first came. */
 typedef struct Told {
     FILE *file;
@@ -89,10 +85,27 @@ static void print_top(const Told *told, const Foreseen *items) {
     putc('}', told->file);
 }
 
+/* Characters of the text before each token, in whose middle a token may begin; a byte that belongs to none is one (U+FFFD). */
+static void print_offsets(const Told *told) {
+    TextBuffer text = {0};
+    size_t begin = 0, at = 0, offset = 0;
+    uint32_t c;
+    bool ok = true;
+    for (size_t i = 0; ok && i < told->choice->n_predicted; i++) {
+        const String token = spelling(told, items_of(told, i));
+        ok = text_append(&text, token.data, token.n);
+    }
+    for (size_t i = 0; i < told->choice->n_predicted; i++) {
+        for (; at < begin && at < text.n; offset++) at += utf8_decode(text.data + at, text.n - at, &c);
+        fprintf(told->file, "%s%zu", i ? ", " : "", offset);
+        begin += spelling(told, items_of(told, i)).n;
+    }
+    free(text.data);
+}
+
 /* "logprobs" of a completion: arrays side by side. text_offset counts characters. */
 static void print_arrays(const Told *told) {
     const size_t n = told->choice->n_predicted;
-    size_t offset = 0;
     fputs("{\"tokens\": [", told->file);
     for (size_t i = 0; i < n; i++) {
         fputs(i ? ", " : "", told->file);
@@ -107,10 +120,7 @@ static void print_arrays(const Told *told) {
         print_top(told, items_of(told, i));
     }
     fputs(told->n_top ? "], \"text_offset\": [" : ", \"text_offset\": [", told->file);
-    for (size_t i = 0; i < n; i++) {
-        fprintf(told->file, "%s%zu", i ? ", " : "", offset);
-        offset += n_characters(spelling(told, items_of(told, i)));
-    }
+    print_offsets(told);
     fputs("]}", told->file);
 }
 
