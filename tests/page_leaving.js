@@ -19,11 +19,12 @@ async function testUnlisted(live) {
   check(moved.includes('gan') && /99\.\d % → < [\d.]+ %$/.test(moved), 'it moved most, all the same', moved);
   const truth = say('next', STORY, '--top', '1000').top;
   const rows = await page.evaluate(() => [...document.querySelectorAll('#expected li[data-id]')].map((row) => [Number(row.dataset.id), row.querySelector('.row').lastChild.textContent]));
-  const now = say('ablate', STORY, '--heads', ALL, '--top', '20').next;
+  const { top: flat, log_sum: logSum } = say('view', STORY, '--ablate', ALL, '--parts', 'predictions', '--top', '100').ablation.next.at(-1);
+  const now = new Map(flat.filter((_, i) => i % 2 === 0).map((id, i) => [id, Math.exp(flat[2 * i + 1] - logSum)]));
   let bounded = 0;
   for (const [id, told] of rows) {
-    const before = truth.find((token) => token.id === id)?.p ?? 0;
-    const after = now.find((token) => token.id === id)?.ablated;
+    const before = truth.find((token) => token.id === id)?.probability ?? 0;
+    const after = now.get(id);
     const points = Number(told.match(/[\d.]+/)?.[0] ?? 0) / 100;
     if (after === undefined) continue;
     bounded += told.startsWith('≥');
