@@ -161,7 +161,8 @@ static bool read_messages(Request *request, const Json *messages, Error *error) 
         const Json *message = json_item(messages, i);
         ChatMessage *to = &request->messages[request->n_messages++];
         to->role = json_string(json_get(message, "role"));
-        to->thoughts = json_string(json_get(message, "reasoning_content"));
+        const Json *thoughts = json_get(message, "reasoning_content");
+        to->thoughts = json_string(thoughts ? thoughts : json_get(message, "thinking")); /* as /save has it */
         if (!is_one_of(to->role, roles))
             return error_set(error, "a message's role must be system, user, assistant, developer or tool");
         if (!read_content(json_get(message, "content"), &request->contents[i], &to->content, error))

@@ -114,6 +114,8 @@ bool requests_next(Requests *requests, bool waits, String *line, size_t *number,
             requests->at += length + (newline != NULL);
             requests->number++;
             looked = 0;
+            if (requests->number == 1 && length >= 3 && memcmp(begin, "\xef\xbb\xbf", 3) == 0)
+                begin += 3, length -= 3; /* the mark that some editors put in front */
             if (is_blank(begin, length)) continue;
             *line = (String){begin, length <= MAX_LINE_BYTES ? length : MAX_LINE_BYTES + 1};
             *number = requests->number;

@@ -51,6 +51,7 @@ bool read_line(TextBuffer *line, bool *ends, Error *error) {
         if (c != '\n' && !text_append(line, &c, 1))
             return error_set(error, "stdin: not enough memory for a line of %zu bytes", line->n);
     }
+    if (c == '\n' && line->n > 0 && line->data[line->n - 1] == '\r') line->n--;
     *ends = (next == EOF && line->n == 0) || interrupted();
     if (line->n > MAX_LINE_BYTES) return too_long("a line of stdin", MAX_LINE_BYTES, error);
     return interrupted() || !ferror(stdin) || error_set(error, "stdin: cannot read: %s", strerror(errno));

@@ -51,6 +51,8 @@ class Cache(Mapping[str, Floats]):
     [head][query][key] of the pattern and scores, [pos][d_model] of the residual stream. The arrays are the caller's own.
     """
 
+    __eq__, __hash__ = object.__eq__, object.__hash__  # arrays have no truth value
+
     def __init__(self, hooks: Hooks, arrays: Dict[Place, Floats], tokens: NDArray[np.int32], str_tokens: List[str]) -> None:
         self.tokens = tokens
         self.str_tokens = str_tokens

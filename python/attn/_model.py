@@ -68,7 +68,7 @@ class Model:
     """
 
     def __init__(self, path: Path, *, tokenizer: Optional[Path] = None, n_threads: int = 0) -> None:
-        self.n_threads = whole("n_threads", n_threads, 0, 2**32 - 1)
+        self.n_threads = whole("n_threads", n_threads, 0, 1024)
         self.path = os.path.abspath(os.fsdecode(path))
         self._tokenizer = None if tokenizer is None else os.path.abspath(os.fsdecode(tokenizer))
         for what, each in (("path", self.path), ("tokenizer", self._tokenizer or "")):
@@ -115,15 +115,15 @@ class Model:
 
     # Tokens.
 
-    def _tokenize(self, text: str, flags: int) -> NDArray[np.int32]:
+    def _tokenize(self, text: str, flags: int, file: Optional[OpenFile] = None) -> NDArray[np.int32]:
         data = text.encode()
-        return _ids(library.attn_tokenize, len(data) + 2, self._opened().pointer, data, len(data), flags)
+        return _ids(library.attn_tokenize, len(data) + 2, (file or self._opened()).pointer, data, len(data), flags)
 
     def chat_tokens(self, messages: Iterable[Mapping[str, str]], *, add_generation_prompt: bool = True,
                     template: Optional[str] = None) -> NDArray[np.int32]:
         """
         The ids [n] of a conversation as the model's chat template lays it out, for `run`, `generate` … Each message has "role"
-        ("user" …), "content", and perhaps "thoughts". What was said stays text, whatever control tokens it looks like.
+        ("user" …), "content", and perhaps "thoughts" ("thinking" and "reasoning_content" are the same). What was said stays text, whatever control tokens it looks like.
         add_generation_prompt: up to where the model's answer begins. template: Jinja, in place of the file's own. AttnError:
         the file has none, or it refuses the conversation; the line says why.
         """
@@ -131,7 +131,8 @@ class Model:
         for message in messages:
             if not isinstance(message, Mapping):
                 raise TypeError(f"a message is a mapping with role and content, not {message!r}")
-            rows.append(Message(*[_c_string(message.get(key), key) for key in ("role", "content", "thoughts")]))
+            thoughts = next((key for key in ("thoughts", "thinking", "reasoning_content") if message.get(key) is not None), "thoughts")
+            rows.append(Message(*[_c_string(message.get(key), key) for key in ("role", "content", thoughts)]))
         options = ChatOptions(_c_string(template, "template"), not add_generation_prompt)
         return _ids(library.attn_chat, 512, self._opened().pointer, (Message * len(rows))(*rows), len(rows),
                     ctypes.byref(options))
@@ -443,11 +444,11 @@ class Model:
         session = self.session(n_ctx, cache=cache, fast=fast, fwd_hooks=fwd_hooks)
         return Generation(self, session, ids, sampling, n_tokens, stops, special)
 
-    def _is_control(self, token: int) -> bool:
-        """Whether a token is read in texts only where control tokens are."""
+    def _is_control(self, file: OpenFile, token: int) -> bool:
+        """Whether a token is read in texts only where control tokens are. file: of a text that may outlive this model."""
         if token not in self._control:
-            name = self._bytes(self._opened(), token).decode("utf-8", "replace")
-            alone = [list(self._tokenize(name, flags)) == [token] for flags in (TOKENIZE_SPECIAL, 0)]
+            name = self._bytes(file, token).decode("utf-8", "replace")
+            alone = [bool(name) and list(self._tokenize(name, flags, file)) == [token] for flags in (TOKENIZE_SPECIAL, 0)]
             self._control[token] = alone == [True, False]
         return self._control[token]
 
@@ -471,13 +472,15 @@ class Model:
         given = text if text is None or isinstance(text, str) else as_ids(text)
         return _study.run(view, self.path, given, options)
 
-    def patch(self, clean: Text, corrupted: str, answer: str, wrong: Optional[str] = None, **options: Any) -> View:
+    def patch(self, clean: Text, corrupted: str, answer: Union[str, int], wrong: Union[None, str, int] = None,
+              **options: Any) -> View:
         """Activation patching: `study patch`; `what="z"`, `path="L3H4:final"`, `noising=True` …"""
-        return self.study("patch", clean, corrupted=corrupted, answer=answer, wrong=wrong, **options)
+        return self.study("patch", clean, corrupted=_text("corrupted", corrupted), answer=_token(answer), wrong=_token(wrong),
+                          **options)
 
-    def attribute(self, text: Text, answer: Optional[str] = None, **options: Any) -> View:
+    def attribute(self, text: Text, answer: Union[None, str, int] = None, **options: Any) -> View:
         """The parts that raise the answer's logit: `study attribute`; `by="gradient"`, `edges=True` with `corrupted=` …"""
-        return self.study("attribute", text, answer=answer, **options)
+        return self.study("attribute", text, answer=_token(answer), **options)
 
     def ablate(self, text: Text, heads: Optional[str] = None, **options: Any) -> View:
         """The cost of a text without some heads, "L4H1,L3MLP": `study ablate`; `by="mean"`, `sweep="heads"` …"""
@@ -485,7 +488,20 @@ class Model:
 
     def steer(self, text: Text, plus: str, minus: str, **options: Any) -> View:
         """The text that comes when a direction, from a text to another, is added: `study steer`; `layers=[3]`, `strength=4` …"""
-        return self.study("steer", text, plus=plus, minus=minus, **options)
+        return self.study("steer", text, plus=_text("plus", plus), minus=_text("minus", minus), **options)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a text, not {value!r}")
+    return value
+
+
+def _token(value: Any) -> Optional[str]:
+    """A token as `study` takes it: its text, or #id of a whole number."""
+    if value is None or isinstance(value, str):
+        return value
+    return f"#{whole('a token', value)}"
 
 
 def _chosen(logits: Floats, ids: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -532,6 +548,8 @@ class Generation(Iterator[str]):
         self._pieces = _held_back(self._writer.texts(prompt, n_tokens), stops, self._writer)
 
     def __next__(self) -> str:
+        if self._pieces.gi_running:
+            raise ValueError("this text is being written: by another thread, or by whom its hook was called")
         try:
             return next(self._pieces)
         except BaseException:  # at the end, too
@@ -553,8 +571,8 @@ class Generation(Iterator[str]):
 
     def close(self) -> None:
         """Ends it, and gives the memory back."""
-        self._writer.end = self._writer.end or "closed"
         self._pieces.close()
+        self._writer.end = self._writer.end or "closed"
         self._writer.session.close()
 
 
@@ -586,7 +604,7 @@ class _Writer:
             id_ = library.attn_sample(self._sampler, logits.ctypes.data)
             self.tokens.append(id_)
             is_end = bool(library.attn_token_is_end(self._file.pointer, id_))
-            shown = self._special or not (is_end or self._model._is_control(id_))
+            shown = self._special or not (is_end or self._model._is_control(self._file, id_))
             yield decoder.decode(self._model._bytes(self._file, id_)) if shown else ""
             if is_end:
                 self.end = "token"

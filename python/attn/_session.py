@@ -10,7 +10,7 @@ import reprlib
 import signal
 import threading
 import weakref
-from typing import Any, Callable, List, NoReturn, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,39 +68,41 @@ class OpenFile:
 
 class Watch:
     """
-    Ctrl-C and exceptions while the engine is at work. Neither passes through C: they are kept here, `stop` has the engine
-    end, and who waited for it raises them. A handler of SIGINT that Python code installed is called as soon as it can be.
+    Signals and exceptions while the engine is at work. Neither passes through C: they are kept here, `stop` has the engine
+    end, and who waited for it raises them. A handler that Python code installed is called as soon as it can be.
     """
 
     def __init__(self) -> None:
         self.raised: Optional[BaseException] = None
         self.wants_end = False  # somebody else wishes the call to end
         self.at_work = False
-        self._handler: Optional[Callable[[int, Any], Any]] = None
+        self._handlers: Dict[int, Callable[[int, Any], Any]] = {}
         self._pending: List[Tuple[int, Any]] = []
         self._in_python = False
 
     def __enter__(self) -> Watch:
         self.raised, self.wants_end = None, False
         if threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
-            if callable(handler):
-                self._handler = handler
-                signal.signal(signal.SIGINT, self._hear)
+            for number in signal.valid_signals():
+                handler = signal.getsignal(number)
+                if callable(handler) and not isinstance(handler, signal.Handlers):
+                    self._handlers[number] = handler
+                    signal.signal(number, self._hear)
         self.at_work = True
         return self
 
     def __exit__(self, *_: object) -> None:
         self.at_work = False
-        handler, self._handler = self._handler, None
-        if handler is not None:
-            signal.signal(signal.SIGINT, handler)
-            while self._pending:
-                handler(*self._pending.pop())
+        handlers, self._handlers = self._handlers, {}
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        while self._pending:
+            number, frame = self._pending.pop(0)
+            handlers[number](number, frame)
 
     def _hear(self, number: int, frame: Any) -> None:
-        if self._in_python and self._handler is not None:
-            self._handler(number, frame)
+        if self._in_python and number in self._handlers:
+            self._handlers[number](number, frame)
         else:  # an exception between here and the engine would be lost
             self._pending.append((number, frame))
 
@@ -117,8 +119,9 @@ class Watch:
             return None
 
     def stop(self, _user: Optional[int]) -> bool:
-        while self._pending and self._handler is not None and self.raised is None:
-            self.call(self._handler, *self._pending.pop())
+        while self._pending and self.raised is None:
+            number, frame = self._pending.pop(0)
+            self.call(self._handlers[number], number, frame)
         return self.wants_end or self.raised is not None
 
 
@@ -318,6 +321,9 @@ class Session:
             return True
 
         self._work(library.attn_session_restore, MOVE(read), None)
+        if at < len(data):
+            self.rewind(0)
+            raise AttnError(f"{len(data) - at} bytes follow the saved session")
 
     def unembed(self, resid: NDArray[Any]) -> Floats:
         """The logits [n][n_vocab] that residual vectors [n][d_model] would give if they left the last layer: the logit lens."""

@@ -117,7 +117,8 @@ class View(Dict[str, Any]):
         for key, value in self.items():
             if key == "patterns" and isinstance(value, list) and "words" not in self and self.get("query") is None:
                 parts.append(_pictures([_full(pattern, len(tokens)) for pattern in value], tokens))
-            elif key not in _COMMON and isinstance(value, list) and value and isinstance(value[0], dict):
+            elif (key not in _COMMON or (key == "tokens" and _COMMON.issuperset(self))) and isinstance(value, list) and value \
+                    and isinstance(value[0], dict):
                 parts.append(_items(key, value, tokens))
         return f'<div style="overflow-x:auto">{"".join(parts)}</div>'
 

@@ -18,14 +18,16 @@ def _words(options: Dict[str, Any]) -> List[str]:
     words: List[str] = []
     for name, value in options.items():
         option = ("--" if len(name) > 1 else "-") + name.replace("_", "-")
-        if value is None or value is False:
-            continue
-        if value is True:
-            words.append(option)
-        elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], str):
-            words += [option, ",".join(map(str, value))]
+        if isinstance(value, (range, np.ndarray)) and np.ndim(value) > 0:
+            value = list(value)
+        if value is None or isinstance(value, (bool, np.bool_)):
+            words += [option] if value else []
         elif isinstance(value, (list, tuple)):
-            for each in value:
+            if len(value) == 0:
+                raise ValueError(f"{name} is empty")
+            if any(isinstance(each, str) for each in value) and not all(isinstance(each, str) for each in value):
+                raise TypeError(f"{name} has texts and others: {value!r}")
+            for each in value if isinstance(value[0], str) else [",".join(map(str, value))]:
                 words += [option, each]
         else:
             words += [option, str(value)]

@@ -52,6 +52,8 @@ class Weights(Mapping[str, Floats]):
     lists what there is.
     """
 
+    __eq__, __hash__ = object.__eq__, object.__hash__  # arrays have no truth value
+
     def __init__(self, model: Model) -> None:
         self._model = model
         model._opened()

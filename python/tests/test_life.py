@@ -156,6 +156,45 @@ def test_a_text_under_way_outlives_its_model():
     del loaded
     gc.collect()
     assert text + "".join(writes) == whole
+    loaded = attn.load(GPT2)
+    writes = loaded.generate("the cat", 8, temperature=0)
+    text = next(writes)
+    loaded.close()
+    assert text + "".join(writes) == whole
+
+
+def test_a_text_is_asked_for_by_one_at_a_time():
+    with fails(ValueError, "being written"):
+        def asks(array, name):
+            next(writes)
+        writes = model("gpt2-f32").generate("the cat", 8, fwd_hooks=[("blocks.0.hook_resid_pre", asks)])
+        next(writes)
+    assert writes.end == "closed"
+
+
+def test_other_signals_reach_their_handlers():
+    """A handler that raises, as those of time limits do: the exception comes out, and no call returns half of its work."""
+    class TimeIsUp(Exception):
+        pass
+
+    def raises(number, frame):
+        raise TimeIsUp
+
+    before, loaded = signal.signal(signal.SIGALRM, raises), model("gpt2-f32")
+    ids = np.arange(150, dtype=np.int32)
+    try:
+        for i in range(20):
+            ended = False
+            signal.setitimer(signal.ITIMER_REAL, 0.0005 * (1 + i % 7))
+            try:
+                while not ended:
+                    assert len(loaded.run_with_cache(ids)[1]) > 10
+            except TimeIsUp:
+                ended = True
+            assert ended
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_any_order_of_garbage():

@@ -170,3 +170,37 @@ def test_the_example_finds_the_head_that_is_known():
     ended = subprocess.run([sys.executable, example, "/none.gguf"], stderr=subprocess.PIPE, text=True,
                            env={**os.environ, "PYTHONPATH": str(TREE / "python")})
     assert ended.returncode == 1 and ended.stderr.startswith("/none.gguf: ") and ended.stderr.count("\n") == 1
+
+
+def test_options_are_what_they_seem():
+    loaded = model("gpt2-f32")
+    ids = loaded.to_tokens("the cat")
+    with fails(TypeError, "corrupted is a text"):
+        loaded.patch(ids, ids, " a", " b")
+    with fails(TypeError, "plus is a text"):
+        loaded.steer("the cat", [1, 2], "a")
+    assert loaded.attribute("the cat", 5)["answer"]["id"] == 5
+    with fails(ValueError, "layers is empty"):
+        loaded.study("attend", "the cat", layers=[])
+    with fails(TypeError, "top has texts and others"):
+        loaded.study("next", "the cat", top=["a", 5])
+    assert "words" not in loaded.study("attend", "the cat", words=np.False_)
+    chosen = [plain(loaded.steer("the cat", "a", "b", layers=layers, n=0)["layers"]) for layers in ([0, 1], range(2), np.arange(2))]
+    assert chosen[0] == chosen[1] == chosen[2] and len(chosen[0]) == 2
+    assert "<table" in loaded.study("tokens", "the cat")._repr_html_()
+
+
+def test_caches_and_weights_are_compared_as_objects():
+    loaded = model("gpt2-f32")
+    first, second = (loaded.run_with_cache("the cat")[1] for _ in range(2))
+    assert first == first and first != second and second in [first, second]
+    assert loaded.weights != second
+
+
+def test_saved_sessions_end_where_they_end():
+    loaded = model("gpt2-f32")
+    session, other = loaded.session(), loaded.session()
+    session.feed([1, 2, 3])
+    with fails(attn.AttnError, "4 bytes follow"):
+        other.restore(session.save() + b"junk")
+    assert len(other.tokens) == 0
