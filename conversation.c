@@ -47,7 +47,7 @@ static void add_member(Json *object, Json *members, const char *key, Json value)
 /* A text as UTF-8. Repaired it is written to *room, which moves behind it. */
 static Json clean_text(String text, char **room) {
     char *begin = *room;
-    if (json_is_utf8(text)) return json_text(text);
+    if (utf8_is_valid(text)) return json_text(text);
     for (size_t at = 0, length; at < text.n; at += length) {
         uint32_t c;
         length = utf8_decode(text.data + at, text.n - at, &c);
@@ -66,7 +66,7 @@ static bool count_room(const ChatMessage *messages, size_t n, size_t *room, Erro
         const String texts[] = {messages[i].role, messages[i].content, messages[i].thoughts};
         for (size_t k = 0; k < 3; k++) {
             if (texts[k].n > MAX_TEXT / 3) return error_set(error, "message %zu is too long", i + 1);
-            if (!json_is_utf8(texts[k])) *room += 3 * texts[k].n;
+            if (!utf8_is_valid(texts[k])) *room += 3 * texts[k].n;
         }
     }
     return true;

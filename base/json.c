@@ -6,6 +6,7 @@
 #include "base/json.h"
 
 #include "base/locale.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -172,44 +173,6 @@ static bool parse_hex(Parser *parser, uint32_t *value) {
 static bool is_high_surrogate(uint32_t c) { return c >= 0xd800 && c < 0xdc00; }
 static bool is_low_surrogate(uint32_t c) { return c >= 0xdc00 && c < 0xe000; }
 
-/* A code point that no surrogate is left in, as 1 to 4 bytes. Returns their number. */
-static size_t utf8_encode(uint32_t c, char *out) {
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)(lead[n] | c);
-    return n;
-}
-
-/*
- * The bytes of the character beyond ASCII that text[0, n) begins with; 0 if it is none (RFC 3629: no overlong form, no
- * surrogate, at most U+10FFFF).
- */
-static size_t utf8_length(const char *text, size_t n) {
-    unsigned char lead = (unsigned char)text[0], first = 0x80, last = 0xbf;
-    size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-    if (length == 0 || length > n) return 0;
-    if (lead == 0xe0) first = 0xa0;
-    if (lead == 0xed) last = 0x9f;
-    if (lead == 0xf0) first = 0x90;
-    if (lead == 0xf4) last = 0x8f;
-    if ((unsigned char)text[1] < first || (unsigned char)text[1] > last) return 0;
-    for (size_t i = 2; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    return length;
-}
-
-bool json_is_utf8(String text) {
-    size_t i = 0, n = 1;
-    while (i < text.n && n)
-        i += n = (unsigned char)text.data[i] < 0x80 ? 1 : utf8_length(text.data + i, text.n - i);
-    return i == text.n;
-}
-
 /* Reads what follows a backslash; appends the character to out, of n_out bytes. */
 static bool parse_escape(Parser *parser, char *out, size_t *n_out) {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -241,8 +204,9 @@ static bool skip_plain(Parser *parser) {
         unsigned char c = (unsigned char)parser->text[parser->at];
         if (c == '"' || c == '\\') return true;
         if (c < 0x20) return fail(parser, "a line break or control character within a text");
-        size_t n = c < 0x80 ? 1 : utf8_length(parser->text + parser->at, parser->n - parser->at);
-        if (n == 0) return fail(parser, "a text is not UTF-8");
+        uint32_t code = c;
+        size_t n = c < 0x80 ? 1 : utf8_decode(parser->text + parser->at, parser->n - parser->at, &code);
+        if (code >= UTF8_INVALID) return fail(parser, "a text is not UTF-8");
         parser->at += n;
     }
     return fail(parser, "a text has no closing quote");

@@ -58,9 +58,6 @@ static inline bool json_equals(const Json *json, const char *text) {
     return json && json->kind == JSON_TEXT && string_equals(json_string(json), text);
 }
 
-/* Whether a text is all UTF-8 (RFC 3629). */
-bool json_is_utf8(String text);
-
 /* The exact integer; false when `json` is none that an int64 holds, or is NULL. */
 bool json_integer(const Json *json, int64_t *value);
 

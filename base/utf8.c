@@ -40,6 +40,20 @@ size_t utf8_length(const char *text, size_t n) {
     return c < UTF8_INVALID ? length : 1;
 }
 
+size_t utf8_encode(uint32_t c, char *out) {
+    if (c < 0x80) return out[0] = (char)c, 1;
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(0xf00 >> n | c);
+    return n;
+}
+
+bool utf8_is_valid(String text) {
+    uint32_t c = 0;
+    for (size_t at = 0; at < text.n && c < UTF8_INVALID;) at += utf8_decode(text.data + at, text.n - at, &c);
+    return c < UTF8_INVALID;
+}
+
 bool utf8_is_safe(uint32_t c) {
     static const struct {
         uint32_t first, last;

@@ -2,6 +2,8 @@
 #ifndef ATTN_UTF8_H
 #define ATTN_UTF8_H
 
+#include "base/text.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +26,12 @@ size_t utf8_decode(const char *text, size_t n, uint32_t *code_point);
  * one each.
  */
 size_t utf8_length(const char *text, size_t n);
+
+/* Writes a code point as 1 to 4 bytes, and returns their number. */
+size_t utf8_encode(uint32_t code_point, char *out);
+
+/* Whether a text is all UTF-8 (RFC 3629). */
+bool utf8_is_valid(String text);
 
 /*
  * Text that strangers wrote (tokens, metadata, file names, arguments) and a person is to read: whether it may be given to a

@@ -45,7 +45,7 @@ static void print_likelihood(FILE *file, const Likelihood *likelihood) {
 
 /* A token as text; bytes that are no UTF-8 as OpenAI writes them: "bytes:\xe2\x80". */
 static void print_token(FILE *file, String token) {
-    if (json_is_utf8(token)) {
+    if (utf8_is_valid(token)) {
         print_json_string(file, token.data, token.n);
         return;
     }

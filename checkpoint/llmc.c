@@ -7,6 +7,7 @@
  *     token its length in a byte, and its bytes. As in GPT-2, 256 tokens of one byte come first, then what was merged, in
  *     the order of merging.
  */
+#include "base/utf8.h"
 #include "builder.h"
 
 #include <inttypes.h>
@@ -224,12 +225,7 @@ static char *show_bytes(char *out, const char *text, size_t n) {
             shown = 0x100 + 33 + byte - 0x7f;
         else if (byte == 0xad)
             shown = 0x100 + 67;
-        if (shown < 0x80) {
-            *out++ = (char)shown;
-        } else {
-            *out++ = (char)(0xc0 | shown >> 6);
-            *out++ = (char)(0x80 | (shown & 0x3f));
-        }
+        out += utf8_encode(shown, out);
     }
     return out;
 }

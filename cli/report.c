@@ -108,15 +108,6 @@ void json_base64(Report *report, const char *key, const void *bytes, size_t n) {
     putc('"', report->out);
 }
 
-static bool is_utf8(String text) {
-    for (size_t at = 0; at < text.n;) {
-        uint32_t c;
-        at += utf8_decode(text.data + at, text.n - at, &c);
-        if (c >= UTF8_INVALID) return false;
-    }
-    return true;
-}
-
 static void json_hex(Report *report, String bytes) {
     json_begin(report, "hex");
     putc('"', report->out);
@@ -128,12 +119,12 @@ void json_token(Report *report, int32_t id) {
     String piece = tokenizer_piece(report->tokenizer, id, true);
     json_int(report, "id", id);
     json_text(report, "token", piece.data, piece.n);
-    if (!is_utf8(piece)) json_hex(report, piece);
+    if (!utf8_is_valid(piece)) json_hex(report, piece);
 }
 
 void json_piece(Report *report, const char *key, int32_t id) {
     String piece = tokenizer_piece(report->tokenizer, id, true);
-    if (is_utf8(piece)) {
+    if (utf8_is_valid(piece)) {
         json_text(report, key, piece.data, piece.n);
         return;
     }

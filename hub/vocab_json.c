@@ -1,3 +1,4 @@
+#include "base/utf8.h"
 #include "vocab.h"
 
 #include <inttypes.h>
@@ -49,7 +50,7 @@ static bool put_merges(Folder *folder, FolderWriter *writer) {
         if (merge.n == 0 || (line == 1 && merge.n >= 8 && memcmp(merge.data, "#version", 8) == 0)) continue;
         const char *space = memchr(merge.data, ' ', merge.n), *last = merge.data + merge.n - 1;
         if (!space || space == merge.data || space == last ||
-            memchr(space + 1, ' ', (size_t)(last - space)) || !json_is_utf8(merge))
+            memchr(space + 1, ' ', (size_t)(last - space)) || !utf8_is_valid(merge))
             return builder_fail(&folder->builder,
                                 "merges.txt: line %zu: '%.*s' is not two parts with a space between", line,
                                 string_shown(merge), merge.data);

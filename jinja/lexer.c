@@ -1,6 +1,8 @@
 /* See lexer.h. The rules are those of jinja2's lexer.py (3.1). Behind the source lies a NUL. */
 #include "jinja/lexer.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,15 +125,6 @@ static bool next_outside(Lexer *l, Token *token, Error *error) {
     }
 }
 
-static size_t put_utf8(char *out, uint32_t c) {
-    if (c < 0x80) return out[0] = (char)c, 1;
-    if (c >= 0xD800 && c < 0xE000) c = 0xFFFD; /* no character */
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3F));
-    out[0] = (char)(0xF00 >> n | c);
-    return n;
-}
-
 /* The number of up to `most` digits of a base; *at goes behind them. -1: there are fewer than `least`. */
 static int64_t escaped_number(String s, size_t *at, unsigned base, size_t least, size_t most) {
     int64_t number = 0;
@@ -169,7 +162,7 @@ static bool unescape(String s, char *out, size_t *n_out) {
             code = escaped_number(s, &at, 8, 1, 3);
         }
         if (code >= 0)
-            n += put_utf8(out + n, (uint32_t)code);
+            n += utf8_encode(code >= 0xD800 && code < 0xE000 ? 0xFFFD : (uint32_t)code, out + n);
         else if (*simple)
             out[n++] = simple[1];
         else if (c != '\n')

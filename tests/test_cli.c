@@ -3,6 +3,7 @@
  * characters, options, archives of odd arrays. Expected values are from the formats and from Unicode, by hand.
  */
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/npz.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -220,13 +221,6 @@ static void test_not_done(void) {
 
 /* ---- Characters ---- */
 
-static size_t put_utf8(uint32_t c, char *out) {
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    out[0] = (char)(n == 1 ? c : (0xf00u >> n & 0xf0u) | c >> 6 * (n - 1));
-    for (size_t i = 1; i < n; i++) out[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));
-    return n;
-}
-
 /* The first and last of each range of EastAsianWidth.txt that a terminal shows wide, and their neighbours. */
 static void test_widths(void) {
     static const struct {
@@ -243,7 +237,7 @@ static void test_widths(void) {
     const Report report = {.width = 80}, ascii = {.width = 80, .ascii = true};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[4];
-        size_t n = put_utf8(cases[i].c, text), width = text_width(&report, text, n);
+        size_t n = utf8_encode(cases[i].c, text), width = text_width(&report, text, n);
         CHECK(width == cases[i].width, "U+%04X is %zu columns wide", (unsigned)cases[i].c, width);
         CHECK(text_width(&ascii, text, n) == (cases[i].c < 0x80      ? 1
                                               : cases[i].c < 0x10000 ? 6

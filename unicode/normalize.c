@@ -22,10 +22,7 @@ static unsigned class_of(uint64_t c) { return (unsigned)(c >> 56); }
 
 bool text_append_character(TextBuffer *out, uint32_t c) {
     char bytes[4];
-    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    bytes[0] = (char)(n == 1 ? c : (0xf00u >> n & 0xf0u) | c >> 6 * (n - 1));
-    for (size_t i = 1; i < n; i++) bytes[i] = (char)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));
-    return text_append(out, bytes, n);
+    return text_append(out, bytes, utf8_encode(c, bytes));
 }
 
 static bool push(Segment *segment, uint32_t code) {
