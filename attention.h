@@ -10,10 +10,8 @@
 #include "layers/attention_shape.h"
 #include "layers/caches.h"
 #include "layers/norm.h"
-#include "layers/rope.h"
 #include "probe.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Weights of one layer; w is [rows = outputs][cols = inputs]. */

@@ -3,7 +3,6 @@
 #include "backward.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* A way there and back. */
 typedef struct GradientRun {

@@ -8,9 +8,7 @@
 #include "generate.h"
 #include "shapes.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char help[] =

@@ -6,7 +6,6 @@
 #include "kernels/dtype.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 

@@ -7,7 +7,6 @@
 
 #include "cli/report.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -6,11 +6,9 @@
 #include "torch.h"
 #include "zip.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_FILES = 4096 };

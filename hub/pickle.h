@@ -5,7 +5,8 @@
 #ifndef ATTN_PICKLE_H
 #define ATTN_PICKLE_H
 
-#include "checkpoint/checkpoint.h"
+#include "base/error.h"
+#include "base/text.h"
 
 typedef enum PickleKind {
     PICKLE_NONE,

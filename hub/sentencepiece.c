@@ -1,6 +1,5 @@
 #include "sentencepiece.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,8 @@
 #ifndef ATTN_SENTENCEPIECE_H
 #define ATTN_SENTENCEPIECE_H
 
-#include "checkpoint/checkpoint.h"
+#include "base/error.h"
+#include "base/text.h"
 
 typedef struct Piece {
     String text;

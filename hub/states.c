@@ -5,8 +5,6 @@
  */
 #include "hub.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 static const struct {

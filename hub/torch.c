@@ -12,7 +12,6 @@
 #include "zip.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The globals that a pickle of weights asks for: functions, and behind them types of storages. */

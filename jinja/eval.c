@@ -1,5 +1,4 @@
 /* Expressions of templates (jinja.h), with the meaning that Python gives them within jinja2. */
-#include "base/utf8.h"
 #include "jinja/jinja.h"
 
 #include <math.h>

@@ -3,8 +3,6 @@
 #include "jinja/jinja.h"
 #include "unicode/categories.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define METHOD(name) static Any name(Render *r, Any self, const Any *p, const Args *args)

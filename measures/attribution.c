@@ -3,7 +3,6 @@
 #include "gradients/linear_back.h"
 #include "measures/distribution.h"
 #include "measures/frozennorm.h"
-#include "measures/scores.h"
 
 #include <math.h>
 #include <string.h>

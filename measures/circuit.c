@@ -1,7 +1,6 @@
 #include "measures/circuit.h"
 
 #include "measures/outputnorms.h"
-#include "measures/scores.h"
 
 #include <math.h>
 #include <string.h>

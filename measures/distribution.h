@@ -3,7 +3,6 @@
 #define ATTN_DISTRIBUTION_H
 
 #include "kernels/kernels.h"
-#include "layers/norm.h"
 
 #include <stdbool.h>
 #include <stddef.h>

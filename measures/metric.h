@@ -7,7 +7,6 @@
 
 #include "measures/distribution.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

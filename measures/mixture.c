@@ -1,7 +1,6 @@
 #include "measures/mixture.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const Config *config_of(const Mixture *mixture) { return model_config(mixture->subject->model); }

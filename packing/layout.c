@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "checkpoint/format.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

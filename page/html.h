@@ -2,7 +2,7 @@
 #ifndef ATTN_HTML_H
 #define ATTN_HTML_H
 
-#include "checkpoint/checkpoint.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdio.h>

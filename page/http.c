@@ -1,6 +1,5 @@
 #include "page/http.h"
 
-#include <stdint.h>
 #include <string.h>
 
 /* RFC 9110, section 5.6.2. */

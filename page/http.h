@@ -2,7 +2,7 @@
 #ifndef ATTN_HTTP_H
 #define ATTN_HTTP_H
 
-#include "checkpoint/checkpoint.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,6 @@
 #include "regex/classes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     MAX_NODES = 4096,

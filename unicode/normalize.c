@@ -7,7 +7,6 @@
 #include "base/utf8.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Characters under way, each as class << 56 | place << 21 | code: as numbers they sort by class, equal ones as they stood. */
 typedef struct Segment {

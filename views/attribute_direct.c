@@ -4,8 +4,6 @@
 #include "measures/scores.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MAX_HEADS = 64 };
 

@@ -9,7 +9,6 @@
 #define ATTN_MERGE_H
 
 #include "base/error.h"
-#include "base/text.h"
 #include "vocab/tokens.h"
 #include "vocab/vocab.h"
 

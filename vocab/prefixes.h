@@ -2,7 +2,7 @@
 #ifndef ATTN_PREFIXES_H
 #define ATTN_PREFIXES_H
 
-#include "checkpoint/checkpoint.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,7 +10,6 @@
 #include "vocab/vocab.h"
 
 #include "base/memory.h"
-#include "base/utf8.h"
 #include "vocab/pipeline.h"
 #include "vocab/spelling.h"
 #include "vocab/unigram.h"

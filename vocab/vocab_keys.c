@@ -7,7 +7,6 @@
 #include "vocab/pipeline.h"
 #include "vocab/vocab.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
