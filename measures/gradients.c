@@ -76,7 +76,8 @@ static double value_of_rows(const Gradients *gradients, size_t t, size_t n) {
     size_t n_vocab = gradients->metric.n_vocab;
     if (!gradients->text) return metric_value(&gradients->metric, gradients->logits);
     for (size_t i = 0; i < n_followed(gradients, t, n); i++)
-        sum += metric_text_nll(gradients->logits + i * n_vocab, n_vocab, gradients->text + t + i + 1, 1);
+        sum += metric_value(&(Metric){METRIC_NLL, .answer = gradients->text[t + i + 1], .n_vocab = n_vocab},
+                            gradients->logits + i * n_vocab);
     return sum / (double)(gradients->n - 1);
 }
 

@@ -54,17 +54,3 @@ void metric_gradient(const Metric *metric, double times, float *logits) {
     add_to(logits, metric->answer, sign * times);
     if (metric->kind == METRIC_LOGIT_DIFF) add_to(logits, metric->wrong, -times);
 }
-
-double metric_text_nll(const float *logits, size_t n_vocab, const int32_t *next, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum +=
-            metric_value(&(Metric){METRIC_NLL, .answer = next[i], .n_vocab = n_vocab}, logits + i * n_vocab);
-    return sum / (double)n;
-}
-
-void metric_text_nll_gradient(float *logits, size_t n_vocab, const int32_t *next, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        metric_gradient(&(Metric){METRIC_NLL, .answer = next[i], .n_vocab = n_vocab}, 1 / (double)n,
-                        logits + i * n_vocab);
-}

@@ -40,11 +40,4 @@ size_t metric_tokens(const Metric *metric, int32_t tokens[2]);
 /* Its value for the logits of these tokens, where there are any. */
 double metric_of_tokens(const Metric *metric, const double logits[2]);
 
-/*
- * The nll of a text, nats a token: the mean of −ln p of the n tokens `next` at the rows of logits [n][n_vocab]; and its
- * derivative with respect to each logit, in their place.
- */
-double metric_text_nll(const float *logits, size_t n_vocab, const int32_t *next, size_t n);
-void metric_text_nll_gradient(float *logits, size_t n_vocab, const int32_t *next, size_t n);
-
 #endif

@@ -62,21 +62,6 @@ static void test_gradients(void) {
     }
 }
 
-static void test_text(void) {
-    float rows[2 * N];
-    const int32_t next[] = {2, 0};
-    memcpy(rows, logits, sizeof logits);
-    memcpy(rows + N, reference, sizeof reference);
-    Metric first = metric_of(METRIC_NLL), second = {METRIC_NLL, .answer = 0, .n_vocab = N};
-    CHECK_NEAR(metric_text_nll(rows, N, next, 2),
-               (metric_value(&first, rows) + metric_value(&second, rows + N)) / 2, 1e-12);
-    metric_text_nll_gradient(rows, N, next, 2);
-    double sum = 0;
-    for (int i = 0; i < 2 * N; i++) sum += (double)rows[i];
-    CHECK_NEAR(sum, 0, 1e-6);
-    CHECK(rows[2] < 0 && rows[N] < 0 && rows[0] > 0, "what follows is made likelier, all else less");
-}
-
 /* Two pairs: the ratio of the sums, and what its residuals, 0.25 and −0.25, make of its error. */
 static void test_effects(void) {
     EffectSums sums = {0};
@@ -276,7 +261,6 @@ int main(void) {
     if (!scratch_begin()) return 1;
     RUN(test_values);
     RUN(test_gradients);
-    RUN(test_text);
     RUN(test_effects);
     RUN(test_families);
     RUN(test_figure);
