@@ -156,11 +156,9 @@ bool generator_add(Generator *generator, const int32_t *ids, size_t n, const Fee
 
 /* The text is to be these n tokens: guesses read what is new, or all, where it does not go on from what was sampled last. */
 static void read_text(Generator *generator, const int32_t *ids, size_t n) {
-    const int32_t *held = session_tokens(generator->session);
-    size_t n_held = session_position(generator->session), same = 0;
     if (!generator->guesses) return;
-    while (same < n && same < n_held && held[same] == ids[same]) same++;
-    bool goes_on = same == n_held && same < n && ids[same] == generator->last;
+    size_t same = session_common(generator->session, ids, n);
+    bool goes_on = same == session_position(generator->session) && same < n && ids[same] == generator->last;
     if (!goes_on) guesses_part(generator->guesses);
     size_t known = goes_on ? same + 1 : 0;
     guesses_read(generator->guesses, ids + known, n - known);

@@ -381,14 +381,11 @@ bool session_feed_all(Session *session, const int32_t *tokens, size_t n, float *
 
 bool session_sync(Session *session, const int32_t *tokens, size_t n, float *logits, const Feed *feed,
                   Error *error) {
-    const int32_t *held = session_tokens(session);
-    size_t same = 0, most = session_position(session) < n ? session_position(session) : n - 1;
-    while (same < most && held[same] == tokens[same]) same++;
     if (n > session_n_ctx(session))
         return error_set(error, "%zu tokens are more than the context of %zu holds", n,
                          session_n_ctx(session));
-    session_rewind(session, same);
-    same = session_position(session);
+    session_rewind(session, session_common(session, tokens, n - 1));
+    size_t same = session_position(session);
     return session_feed_all(session, tokens + same, n - same, logits, feed, error);
 }
 

@@ -86,6 +86,9 @@ size_t session_position(const Session *session); /* tokens fed so far = position
 /* The tokens at positions 0 … session_position − 1; −1 where session_resume was given vectors. */
 const int32_t *session_tokens(const Session *session);
 
+/* How many of these n tokens the session's tokens begin with. */
+size_t session_common(const Session *session, const int32_t *ids, size_t n);
+
 /*
  * Forgets all positions from `position` (≤ session_position) on. The next token goes there; or to position 0, if the keys
  * that it would see have left the cache of a layer's window, or if layers keep a state, from which nothing can be taken

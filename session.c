@@ -221,6 +221,12 @@ size_t session_n_ctx(const Session *session) { return session->n_ctx; }
 size_t session_position(const Session *session) { return session->position; }
 const int32_t *session_tokens(const Session *session) { return session->tokens; }
 
+size_t session_common(const Session *session, const int32_t *ids, size_t n) {
+    size_t same = 0;
+    while (same < n && same < session->position && session->tokens[same] == ids[same]) same++;
+    return same;
+}
+
 void session_rewind(Session *session, size_t position) {
     if (position < session->position) go_back(session, position);
 }

@@ -126,19 +126,12 @@ static bool encode_prompt(const Batch *batch, const Request *request, Tokens *to
     return true;
 }
 
-static size_t n_shared(const Session *session, const Tokens *tokens) {
-    const int32_t *held = session_tokens(session);
-    size_t n = 0, most = session_position(session) < tokens->n ? session_position(session) : tokens->n;
-    while (n < most && held[n] == tokens->ids[n]) n++;
-    return n;
-}
-
 /* Takes over what another text has computed of this one's beginning, if that is more than the slot itself has. */
 static bool take_prefix(const Batch *batch, Slot *slot, const Tokens *tokens, Error *error) {
-    size_t most = n_shared(slot->session, tokens) + SESSION_CHUNK / 16;
+    size_t most = session_common(slot->session, tokens->ids, tokens->n) + SESSION_CHUNK / 16;
     const Slot *from = NULL;
     for (size_t i = 0; i < batch->setup->n_parallel; i++) {
-        size_t n = n_shared(batch->slots[i].session, tokens);
+        size_t n = session_common(batch->slots[i].session, tokens->ids, tokens->n);
         if (n > most) most = n, from = &batch->slots[i];
     }
     return !from || model_weights(batch->setup->model)->n_states > 0 ||

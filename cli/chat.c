@@ -201,21 +201,13 @@ static bool may_grow(const ChatSetup *setup) {
     return session_n_ctx(setup->session) < model_config(setup->model)->n_ctx;
 }
 
-/* How many of the tokens the session need not compute. */
-static size_t count_held(const Session *session, const Tokens *tokens) {
-    const int32_t *held = session_tokens(session);
-    size_t n = 0, most = session_position(session) < tokens->n ? session_position(session) : tokens->n - 1;
-    while (n < most && held[n] == tokens->ids[n]) n++;
-    return n;
-}
-
 /* Has the model answer, as the last message. What Ctrl-C cuts short stays as far as it goes. */
 static bool answer(Chat *chat, const Tokens *tokens, Error *error) {
     const ChatSetup *setup = chat->setup;
     const Feed feed = {.progress = progress_or_stop};
     TextEnd end = END_LIMIT;
     double start = now_ms();
-    size_t n_new = tokens->n - count_held(setup->session, tokens);
+    size_t n_new = tokens->n - session_common(setup->session, tokens->ids, tokens->n - 1);
     if (!generator_sync(setup->generator, tokens->ids, tokens->n, &feed, error)) return false;
     setup->summary->n_prompt += n_new;
     setup->summary->prompt_ms += now_ms() - start;

@@ -99,11 +99,10 @@ void subject_release(const Subject *subject, Session *session) {
 Session *subject_resume(const Subject *subject, size_t n_ctx, size_t from, const Probe *probe, Error *error) {
     Session *session = take_session(subject, n_ctx, error);
     if (!session) return NULL;
-    const int32_t *ids = subject->tokens.ids, *held = session_tokens(session);
-    size_t same = 0, most = at_most(session_restore(session, SIZE_MAX), from);
-    while (same < most && held[same] == ids[same]) same++;
-    session_rewind(session, same);
-    same = session_position(session);
+    const int32_t *ids = subject->tokens.ids;
+    session_restore(session, SIZE_MAX);
+    session_rewind(session, session_common(session, ids, from));
+    size_t same = session_position(session);
     session_stop_when(session, subject->stop, subject->stop_user);
     watch(subject->cache, session, NULL);
     if (subject_feed(subject, session, ids + same, from - same, NULL, NULL, error)) {
