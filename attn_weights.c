@@ -213,7 +213,7 @@ static bool give_weight(const Model *model, AttnWeight weight, size_t layer, siz
     for (size_t i = 0; i < n; i++) {
         const size_t row = first + i;
         part = part_of(model, weight, layer, row / part.rows);
-        kernels->unpack(rows + i * part.cols, part.dtype, rows_of(&part, row % part.rows, 1).data, part.cols);
+        matrix_row(kernels, &part, row % part.rows, rows + i * part.cols);
     }
     if (shape) *shape = whole;
     return true;

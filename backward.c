@@ -397,18 +397,12 @@ static void back_layer(BackwardPass *pass, size_t layer) {
     gradient_rows(probe, PROBE_RESID_PRE, layer, 0, stream_at(pass, layer), pass->resid, n, d);
 }
 
-static void unpack_row(const BackwardPass *pass, float *to, const Matrix *matrix, size_t row) {
-    const unsigned char *rows = matrix->data;
-    pass->compute.kernels->unpack(to, matrix->dtype, rows + row * dtype_bytes(matrix->dtype, matrix->cols),
-                                  matrix->cols);
-}
-
 /* Rows [t, t + m) of the positions' embeddings, in pass->added. */
 static void make_positions(const BackwardPass *pass, size_t t, size_t m) {
     const Matrix *positions = &pass->weights->positions;
     for (size_t i = 0; i < m; i++)
-        unpack_row(pass, pass->added + i * pass->config->d_model, positions,
-                   pass->config->position_offset + t + i);
+        matrix_row(pass->compute.kernels, positions, pass->config->position_offset + t + i,
+                   pass->added + i * pass->config->d_model);
 }
 
 /* The stream that enters the first layer is the tokens' embeddings (scaled, or normed) and those of the positions. */

@@ -58,26 +58,20 @@ const Config *model_config(const Model *model) { return &model->config; }
 const Weights *model_weights(const Model *model) { return &model->weights; }
 const Checkpoint *model_checkpoint(const Model *model) { return model->checkpoint; }
 
-static void unpack_row(const Session *session, float *dst, const Matrix *matrix, size_t row) {
-    const char *rows = matrix->data;
-    session->compute.kernels->unpack(dst, matrix->dtype,
-                                     rows + row * dtype_bytes(matrix->dtype, matrix->cols), matrix->cols);
-}
-
 /* Embeds the text's tokens under way: resid [text->n][d_model]; positions, likewise, is scratch. */
 static void embed(const Session *text, const int32_t *tokens, float *resid, float *positions) {
     const Config *config = &text->model->config;
     const Weights *weights = &text->model->weights;
     const Kernels *kernels = text->compute.kernels;
     const size_t d = config->d_model, n = text->n, position = text->position;
-    for (size_t t = 0; t < n; t++) unpack_row(text, resid + t * d, &weights->embedding, (size_t)tokens[t]);
+    for (size_t t = 0; t < n; t++) matrix_row(kernels, &weights->embedding, (size_t)tokens[t], resid + t * d);
     if (config->embedding_scale != 1) kernels->scale(resid, config->embedding_scale, n * d);
     if (weights->embedding_norm.gain)
         norm_forward(&text->compute, &weights->embedding_norm, resid, resid, n, d);
     probe_rows(text->probe, PROBE_EMBED, 0, position, resid, n, d);
     if (!weights->positions.data) return;
     for (size_t t = 0; t < n; t++)
-        unpack_row(text, positions + t * d, &weights->positions, config->position_offset + position + t);
+        matrix_row(kernels, &weights->positions, config->position_offset + position + t, positions + t * d);
     probe_rows(text->probe, PROBE_POS_EMBED, 0, position, positions, n, d);
     kernels->add(resid, positions, n * d);
 }

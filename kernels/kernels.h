@@ -170,6 +170,12 @@ typedef struct Kernels {
     void (*silu_mul)(float *gate, const float *up, size_t n);
 } Kernels;
 
+/* A row of a matrix as floats: to [cols]. */
+static inline void matrix_row(const Kernels *kernels, const Matrix *matrix, size_t row, float *to) {
+    const char *rows = matrix->data;
+    kernels->unpack(to, matrix->dtype, rows + row * dtype_bytes(matrix->dtype, matrix->cols), matrix->cols);
+}
+
 /* Set i, from the slowest, which is plain C, to the fastest, whether or not this CPU runs it; NULL beyond the last. */
 const Kernels *kernels_set(size_t i);
 

@@ -13,11 +13,6 @@ static void center(float *row, size_t d) {
     for (size_t i = 0; i < d; i++) row[i] = (float)((double)row[i] - mean);
 }
 
-static void unpack(const Subject *subject, const Matrix *w, size_t row, float *to) {
-    const char *data = (const char *)w->data + row * dtype_bytes(w->dtype, w->cols);
-    subject->compute.kernels->unpack(to, w->dtype, data, w->cols);
-}
-
 /* Whether the stream's mean is lost on the way to whoever reads it: then nothing that is written need have one. */
 static bool centers(const Subject *subject) {
     return model_weights(subject->model)->final_norm.kind == NORM_LAYER;
@@ -28,7 +23,7 @@ void circuit_embed(const Circuit *circuit, size_t first, size_t n, float *rows) 
     const Weights *weights = model_weights(subject->model);
     size_t d = circuit->d_model;
     for (size_t t = 0; t < n; t++, rows += d) {
-        unpack(subject, &weights->embedding, first + t, rows);
+        matrix_row(subject->compute.kernels, &weights->embedding, first + t, rows);
         for (size_t i = 0; i < d; i++) rows[i] *= model_config(subject->model)->embedding_scale;
         if (weights->embedding_norm.gain)
             norm_row(subject->compute.kernels, &weights->embedding_norm, rows, rows, d);
@@ -42,7 +37,7 @@ void circuit_unembed(const Circuit *circuit, size_t first, size_t n, float *rows
     const float *gain = weights->final_norm.gain;
     size_t d = circuit->d_model;
     for (size_t t = 0; t < n; t++, rows += d) {
-        unpack(subject, &weights->unembedding.w, first + t, rows);
+        matrix_row(subject->compute.kernels, &weights->unembedding.w, first + t, rows);
         for (size_t i = 0; i < d; i++)
             rows[i] = (rows[i] - circuit->mean_row[i]) * gain[i] * model_config(subject->model)->logit_scale;
         if (centers(subject)) center(rows, d);
@@ -56,7 +51,8 @@ static bool find_mean(Circuit *circuit, Arena *arena, Error *error) {
     circuit->mean_row = arena_new(arena, d, sizeof *circuit->mean_row);
     if (!arena_ok(arena, error, "a mean of %zu numbers", d)) return false;
     for (size_t id = 0; id < circuit->n_vocab; id++) {
-        unpack(circuit->subject, &model_weights(circuit->subject->model)->unembedding.w, id, row);
+        matrix_row(circuit->subject->compute.kernels, &model_weights(circuit->subject->model)->unembedding.w,
+                   id, row);
         for (size_t i = 0; i < d; i++) mean[i] += (double)row[i] / (double)circuit->n_vocab;
     }
     for (size_t i = 0; i < d; i++) circuit->mean_row[i] = (float)mean[i];
@@ -121,7 +117,7 @@ static void fold_rows(const Subject *subject, const LayerWeights *layer, const M
     const Norm *before = &layer->attn_norm;
     for (size_t r = 0; r < d_head; r++, rows += d) {
         float gain = norm ? head_gain(norm, head, d_head, r) : 1;
-        unpack(subject, w, first + r, rows);
+        matrix_row(subject->compute.kernels, w, first + r, rows);
         for (size_t i = 0; i < d; i++) rows[i] *= gain * (before->gain ? before->gain[i] : 1);
         if (before->gain && before->kind == NORM_LAYER) center(rows, d);
     }

@@ -103,11 +103,9 @@ static void compare_embeddings(void *context, size_t begin, size_t end, unsigned
     const EmbeddingLoop *loop = context;
     const Matrix *w = loop->embedding;
     float *row = loop->rows + worker * w->cols;
-    size_t row_bytes = dtype_bytes(w->dtype, w->cols);
     for (size_t id = begin; id < end; id++) {
         double dot = 0, square = 0;
-        loop->meaning->subject->compute.kernels->unpack(row, w->dtype, (const char *)w->data + id * row_bytes,
-                                                        w->cols);
+        matrix_row(loop->meaning->subject->compute.kernels, w, id, row);
         for (size_t i = 0; i < w->cols; i++) {
             dot += loop->x[i] * (double)row[i];
             square += (double)row[i] * (double)row[i];

@@ -49,9 +49,8 @@ static void read_columns(const Subject *subject, size_t layer, const size_t *ind
     const LayerWeights *weights = &model_weights(subject->model)->layers[layer];
     const Matrix *w = &weights->mlp.down.w;
     const float *gain = weights->mlp_post_norm.gain;
-    size_t row_bytes = dtype_bytes(w->dtype, w->cols);
     for (size_t r = 0; r < w->rows; r++) {
-        subject->compute.kernels->unpack(row, w->dtype, (const char *)w->data + r * row_bytes, w->cols);
+        matrix_row(subject->compute.kernels, w, r, row);
         float factor = model_config(subject->model)->residual_scale * (gain ? gain[r] : 1);
         for (size_t i = 0; i < n; i++) columns[i * w->rows + r] = row[indices[i]] * factor;
     }

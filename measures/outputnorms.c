@@ -13,13 +13,12 @@ float *head_outputs(const Subject *subject, Arena *arena, size_t layer, size_t h
     const LayerWeights *weights = &model_weights(subject->model)->layers[layer];
     const Matrix *w = &weights->attention.out.w;
     const float *gain = weights->attn_post_norm.gain;
-    size_t row_bytes = dtype_bytes(w->dtype, w->cols), d_head = model_config(subject->model)->d_head,
-           first = head * d_head, n = n_heads * d_head;
+    size_t d_head = model_config(subject->model)->d_head, first = head * d_head, n = n_heads * d_head;
     float *columns = arena_floats(arena, w->rows, n), *row = arena_floats(arena, 1, w->cols);
     if (!arena_ok(arena, error, "the output projection of %zu heads", n_heads)) return NULL;
     for (size_t r = 0; r < w->rows; r++) {
         /* Blocks of a quantised type may straddle heads: whole rows are unpacked. */
-        subject->compute.kernels->unpack(row, w->dtype, (const char *)w->data + r * row_bytes, w->cols);
+        matrix_row(subject->compute.kernels, w, r, row);
         float factor = model_config(subject->model)->residual_scale * (gain ? gain[r] : 1);
         for (size_t i = 0; i < n; i++) columns[r * n + i] = row[first + i] * factor;
     }

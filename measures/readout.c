@@ -2,14 +2,6 @@
 
 #include <math.h>
 
-/* Row `id` of the unembedding, as floats. */
-static void unpack_row(const Subject *subject, int32_t id, float *row) {
-    const Matrix *w = &model_weights(subject->model)->unembedding.w;
-    const char *rows = w->data;
-    subject->compute.kernels->unpack(row, w->dtype, rows + (size_t)id * dtype_bytes(w->dtype, w->cols),
-                                     w->cols);
-}
-
 bool readout_begin(Readout *readout, const Subject *subject, const Metric *metric, Arena *arena,
                    Error *error) {
     const Config *config = model_config(subject->model);
@@ -20,7 +12,8 @@ bool readout_begin(Readout *readout, const Subject *subject, const Metric *metri
     readout->logits = readout->n_tokens ? NULL : arena_floats(arena, PACKED_TOKENS, config->n_vocab);
     if (!arena_ok(arena, error, "the logits of %zu tokens", config->n_vocab)) return false;
     for (size_t i = 0; i < readout->n_tokens; i++)
-        unpack_row(subject, readout->tokens[i], readout->rows + i * config->d_model);
+        matrix_row(subject->compute.kernels, &model_weights(subject->model)->unembedding.w,
+                   (size_t)readout->tokens[i], readout->rows + i * config->d_model);
     return true;
 }
 

@@ -104,17 +104,15 @@ bool neuron_direction(const Subject *subject, Arena *arena, size_t layer, size_t
     float *row = arena_floats(arena, 1, w->cols);
     if (!arena_ok(arena, error, "a row of %zu numbers", w->cols)) return false;
     for (size_t r = 0; r < w->rows; r++) {
-        const char *data = (const char *)w->data + r * dtype_bytes(w->dtype, w->cols);
-        subject->compute.kernels->unpack(row, w->dtype, data, w->cols);
+        matrix_row(subject->compute.kernels, w, r, row);
         direction[r] = row[neuron] * config->residual_scale;
     }
     return true;
 }
 
 void token_direction(const Subject *subject, int32_t id, float *direction) {
-    const Matrix *w = &model_weights(subject->model)->unembedding.w;
-    const char *row = (const char *)w->data + (size_t)id * dtype_bytes(w->dtype, w->cols);
-    subject->compute.kernels->unpack(direction, w->dtype, row, w->cols);
+    matrix_row(subject->compute.kernels, &model_weights(subject->model)->unembedding.w, (size_t)id,
+               direction);
 }
 
 bool steered_runs(SteeredRuns *runs, const Subject *subject, Arena *arena, size_t n_ctx, const Probe *look,
