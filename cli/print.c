@@ -61,7 +61,11 @@ void print_name(FILE *file, const char *name) {
     }
 }
 
-bool print_text(FILE *file, const char *text, size_t n, bool *cr) {
+/*
+ * n bytes of a text that comes in pieces, unchanged, but in their visible form where the file is a terminal; there a CR
+ * waits in *cr, false at first, for what follows: a newline swallows it.
+ */
+static bool print_text(FILE *file, const char *text, size_t n, bool *cr) {
     if (!isatty(fileno(file))) return n == 0 || fwrite(text, 1, n, file) == n;
     char shown[16];
     for (size_t at = 0; at < n;) {

@@ -16,14 +16,8 @@ void name_program(const char *argv0, const char *name);
 void print_help(FILE *file, const char *text);
 void print_error(const char *program, const Error *error);
 
-/*
- * For words of strangers (base/utf8.h says what of them is safe to show). print_name: a name within a line of ours,
- * in its visible form wherever the line goes. print_text: n bytes of a text that comes in pieces, unchanged, but in
- * their visible form where the file is a terminal; there a CR waits in *cr, false at first, for what follows: a newline
- * swallows it.
- */
+/* A stranger's name within a line of ours, in its visible form wherever the line goes (base/utf8.h says what is safe). */
 void print_name(FILE *file, const char *name);
-bool print_text(FILE *file, const char *text, size_t n, bool *cr);
 
 /*
  * A text on stdout, whose pieces a reader sees as they come. A reader who has gone away ends it, and is no error; a failure
@@ -31,7 +25,7 @@ bool print_text(FILE *file, const char *text, size_t n, bool *cr);
  */
 typedef struct Shown {
     Error *error;
-    bool piped_out, failed, cr; /* the reader has gone; an error was told; of print_text */
+    bool piped_out, failed, cr; /* the reader has gone; an error was told; a CR waits for what follows */
 } Shown;
 
 /* Writes n bytes at once. shown_fail tells an error, "what: why". Both are false once no more can be shown. */

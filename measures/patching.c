@@ -10,7 +10,7 @@ enum { MAX_RECORDED_MIB = 512 /* of both runs */ };
 const char *const patch_names[N_PATCH_WHATS] = {"resid_pre", "attn_out", "mlp_out", "z",        "q",
                                                 "k",         "v",        "pattern", "head-pos", "neurons"};
 
-ProbeSite patch_site(PatchWhat what) {
+static ProbeSite patch_site(PatchWhat what) {
     static const ProbeSite sites[N_PATCH_WHATS] = {
         PROBE_RESID_PRE, PROBE_ATTN_OUT, PROBE_MLP_OUT, PROBE_Z, PROBE_Q,
         PROBE_K,         PROBE_V,        PROBE_PATTERN, PROBE_Z, PROBE_MLP_POST};

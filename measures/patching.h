@@ -34,7 +34,6 @@ typedef enum PatchWhat {
 
 extern const char *const patch_names[N_PATCH_WHATS]; /* "resid_pre", … */
 
-ProbeSite patch_site(PatchWhat what);
 bool patch_has_heads(PatchWhat what);
 bool patch_has_positions(PatchWhat what);
 
