@@ -88,7 +88,7 @@ static bool open_generator(Run *run, Error *error) {
     const SessionOptions session = session_options(run, kernels);
     run->session = session_new(run->model, &session, error);
     if (!run->session) return false;
-    steer_note("run", run->steer);
+    steer_note(run->steer);
     if (session_n_ctx(run->session) > config->n_ctx)
         fprintf(stderr, "run: note: the model was trained on %zu positions; further ones may make no sense\n",
                 config->n_ctx);
@@ -363,7 +363,7 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     }
     catch_signals("run");
-    note_idle("run", &options.idle);
+    note_idle(&options.idle);
     bool ok = run_options_unescape(&options, &run.error);
     if (options.help)
         print_help(stdout, run_help);

@@ -300,8 +300,8 @@ const Probe *steer_probe(Steer *steer) { return steer ? steering_probe(&steer->s
 
 const char *steer_file(const Steer *steer) { return steer ? steer->path : NULL; }
 
-void steer_note(const char *program, const Steer *steer) {
-    if (steer) directions_note(program, &steer->directions);
+void steer_note(const Steer *steer) {
+    if (steer) directions_note("run", &steer->directions);
 }
 
 void steer_free(Steer *steer) {

@@ -52,7 +52,7 @@ typedef struct Steer Steer;
 bool steer_open(Steer **steer, const char *argument, const Model *model, Error *error);
 const Probe *steer_probe(Steer *steer);     /* NULL for NULL */
 const char *steer_file(const Steer *steer); /* likewise: what was read */
-void steer_note(const char *program, const Steer *steer);
+void steer_note(const Steer *steer);
 void steer_free(Steer *steer);
 
 #endif

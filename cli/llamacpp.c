@@ -75,9 +75,9 @@ static const ForeignOption table[] = {
 };
 const ForeignOptions llamacpp_options = {table, sizeof table / sizeof *table};
 
-void note_idle(const char *program, const StringList *idle) {
+void note_idle(const StringList *idle) {
     for (size_t i = 0; i < idle->n; i++) {
-        if (i == 0) fprintf(stderr, "%s: note: not needed here: ", program);
+        if (i == 0) fputs("run: note: not needed here: ", stderr);
         if (i > 0) fputs(", ", stderr);
         print_name(stderr, idle->items[i]);
     }

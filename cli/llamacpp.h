@@ -9,7 +9,7 @@
 
 extern const ForeignOptions llamacpp_options;
 
-/* One line on stderr, "PROGRAM: note: not needed here: -ngl, -fa"; nothing where there are none. */
-void note_idle(const char *program, const StringList *idle);
+/* One line on stderr, "run: note: not needed here: -ngl, -fa"; nothing where there are none. */
+void note_idle(const StringList *idle);
 
 #endif

@@ -225,15 +225,14 @@ void table_json_object(Report *report, const char *key, const Table *table, Colu
     json_end_object(report);
 }
 
-void table_print_lines(Report *report, const Table *table, Columns left_out, int title_width,
-                       const void *row) {
+void table_print_lines(Report *report, const Table *table, Columns left_out, const void *row) {
     const char *gap = "";
     for (size_t i = 0; i < table->n_columns; i++) {
         const Column *column = &table->columns[i];
         if (!is_shown(table, left_out, i)) continue;
         if (*column->title) {
             fputs(gap, stdout);
-            print_padded(report, column->title, -title_width);
+            print_padded(report, column->title, -14);
             gap = "\n";
         }
         print_cell(report, column, row, report->width, false);

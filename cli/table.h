@@ -79,10 +79,9 @@ void table_print_line(Report *report, const Table *table, Columns left_out, cons
 
 /*
  * A row down the page, for people only: a column whose title is not empty begins a line with it, flush left in
- * `title_width`; the others go on with that line. The last line ends without its newline.
+ * 14 columns; the others go on with that line. The last line ends without its newline.
  */
-void table_print_lines(Report *report, const Table *table, Columns left_out, int title_width,
-                       const void *row);
+void table_print_lines(Report *report, const Table *table, Columns left_out, const void *row);
 
 /* The cells of one row as members of the JSON object that is open; or of an object of their own. */
 void table_json_members(Report *report, const Table *table, Columns left_out, const void *row);

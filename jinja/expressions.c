@@ -75,9 +75,9 @@ Node *parser_node(Parser *p, NodeKind kind) {
     return node;
 }
 
-Node *parser_node_of(Parser *p, NodeKind kind, Node *a, Node *b, Node *c) {
+Node *parser_node_of(Parser *p, NodeKind kind, Node *a, Node *b) {
     Node *node = parser_node(p, kind);
-    node->a = a, node->b = b, node->c = c;
+    node->a = a, node->b = b;
     if (a && !p->failed) node->line = a->line;
     return node;
 }
@@ -206,15 +206,15 @@ static Node *parse_subscript(Parser *p) {
 static Node *parse_postfix(Parser *p, Node *node) {
     while (!p->failed) {
         if (is_op(p->token, '(')) {
-            node = parser_node_of(p, NODE_CALL, node, NULL, NULL);
+            node = parser_node_of(p, NODE_CALL, node, NULL);
             node->args = parse_arguments(p);
         } else if (parser_skip_op(p, '[')) {
-            node = parser_node_of(p, NODE_GETITEM, node, NULL, NULL);
+            node = parser_node_of(p, NODE_GETITEM, node, NULL);
             node->b = parse_subscript(p);
             parser_expect_op(p, ']');
         } else if (parser_skip_op(p, '.')) {
             bool number = p->token.kind == CONST_TOKEN && p->token.value.kind == VALUE_INT;
-            node = parser_node_of(p, number ? NODE_GETITEM : NODE_GETATTR, node, NULL, NULL);
+            node = parser_node_of(p, number ? NODE_GETITEM : NODE_GETATTR, node, NULL);
             if (number)
                 node->b = parse_primary(p);
             else
@@ -228,7 +228,7 @@ static Node *parse_postfix(Parser *p, Node *node) {
 
 Node *parse_filters(Parser *p, Node *node) {
     do {
-        node = parser_node_of(p, NODE_FILTER, node, NULL, NULL);
+        node = parser_node_of(p, NODE_FILTER, node, NULL);
         node->line = p->token.line;
         node->text = parser_expect_name(p);
         if (is_op(p->token, '(')) node->args = parse_arguments(p);
@@ -238,7 +238,7 @@ Node *parse_filters(Parser *p, Node *node) {
 
 static Node *parse_test(Parser *p, Node *node) {
     bool negated = parser_skip_name(p, "not");
-    node = parser_node_of(p, NODE_TEST, node, NULL, NULL);
+    node = parser_node_of(p, NODE_TEST, node, NULL);
     node->text = parser_expect_name(p);
     bool word = p->token.kind == NAME_TOKEN && !is_name(p->token, "else") && !is_name(p->token, "or") &&
                 !is_name(p->token, "and") && !is_name(p->token, "is");
@@ -248,7 +248,7 @@ static Node *parse_test(Parser *p, Node *node) {
         node->args = parser_node(p, NODE_ARGUMENT);
         node->args->a = parse_postfix(p, parse_primary(p));
     }
-    return negated ? parser_node_of(p, NODE_NOT, node, NULL, NULL) : node;
+    return negated ? parser_node_of(p, NODE_NOT, node, NULL) : node;
 }
 
 static Node *parse_unary(Parser *p, bool filters) {
@@ -285,11 +285,11 @@ static Node *parse_binary(Parser *p, size_t level) {
         parser_advance(p);
         Node *right = parse_binary(p, level + 1);
         if (op != '~') {
-            node = parser_node_of(p, NODE_BINARY, node, right, NULL);
+            node = parser_node_of(p, NODE_BINARY, node, right);
             node->op = op;
             continue;
         }
-        if (!tail) tail = &node->next, node = parser_node_of(p, NODE_CONCAT, node, NULL, NULL);
+        if (!tail) tail = &node->next, node = parser_node_of(p, NODE_CONCAT, node, NULL);
         *tail = right, tail = &right->next;
     }
     return node;
@@ -314,7 +314,7 @@ static uint8_t take_comparison(Parser *p) {
 static Node *parse_comparison(Parser *p) {
     Node *node = parse_binary(p, 0), **tail = NULL;
     for (uint8_t op; (op = take_comparison(p)) != 0;) {
-        if (!tail) node = parser_node_of(p, NODE_COMPARE, node, NULL, NULL), tail = &node->b;
+        if (!tail) node = parser_node_of(p, NODE_COMPARE, node, NULL), tail = &node->b;
         Node *operand = parser_node(p, NODE_OPERAND);
         operand->op = op;
         operand->a = parse_binary(p, 0);
@@ -333,13 +333,13 @@ static Node *parse_not(Parser *p) {
 
 static Node *parse_and(Parser *p) {
     Node *node = parse_not(p);
-    while (parser_skip_name(p, "and")) node = parser_node_of(p, NODE_AND, node, parse_not(p), NULL);
+    while (parser_skip_name(p, "and")) node = parser_node_of(p, NODE_AND, node, parse_not(p));
     return node;
 }
 
 Node *parse_or(Parser *p) {
     Node *node = parse_and(p);
-    while (parser_skip_name(p, "or")) node = parser_node_of(p, NODE_OR, node, parse_and(p), NULL);
+    while (parser_skip_name(p, "or")) node = parser_node_of(p, NODE_OR, node, parse_and(p));
     return node;
 }
 
@@ -347,7 +347,7 @@ Node *parse_expression(Parser *p) {
     Node *node = parser_enter(p) ? parse_or(p) : &p->none;
     while (parser_skip_name(p, "if")) {
         Node *test = parse_or(p);
-        node = parser_node_of(p, NODE_CONDITION, test, node, NULL);
+        node = parser_node_of(p, NODE_CONDITION, test, node);
         if (parser_skip_name(p, "else")) node->c = parse_expression(p);
     }
     p->depth--;

@@ -28,7 +28,7 @@ static Node *parse_target(Parser *p, bool attributes) {
             item->text = parser_expect_name(p);
         }
         if (attributes && !is_tuple && parser_skip_op(p, '.')) {
-            item = parser_node_of(p, NODE_GETATTR, item, NULL, NULL);
+            item = parser_node_of(p, NODE_GETATTR, item, NULL);
             item->text = parser_expect_name(p);
         }
         *tail = item, tail = &item->next;

@@ -35,9 +35,9 @@ void parser_expect_op(Parser *p, char op);
 void parser_expect_close(Parser *p);
 String parser_expect_name(Parser *p);
 
-/* A node, never NULL: after an error one that nobody looks at. node_of has up to three parts. */
+/* A node, never NULL: after an error one that nobody looks at. node_of has up to two parts. */
 Node *parser_node(Parser *p, NodeKind kind);
-Node *parser_node_of(Parser *p, NodeKind kind, Node *a, Node *b, Node *c);
+Node *parser_node_of(Parser *p, NodeKind kind, Node *a, Node *b);
 
 /* Whether there may be another level; followed by `p->depth--`. */
 bool parser_enter(Parser *p);

@@ -22,10 +22,10 @@ void choose_units(const EdgeGraph *graph, UnitKind kind, const size_t *order, si
     for (size_t i = 0; i < n; i++) unit_put(graph, kind, order[i], in, true);
 }
 
-void faithful_areas(const double *shares, const double *f, size_t n, double *cpr, double *cmd) {
+void faithful_areas(const double *f, double *cpr, double *cmd) {
     *cpr = *cmd = 0;
-    for (size_t i = 1; i < n; i++) {
-        double width = shares[i] - shares[i - 1];
+    for (size_t i = 1; i < N_SHARES; i++) {
+        double width = circuit_shares[i] - circuit_shares[i - 1];
         *cpr += width * (f[i - 1] + f[i]) / 2;
         *cmd += width * (fabs(1 - f[i - 1]) + fabs(1 - f[i])) / 2;
     }

@@ -37,7 +37,7 @@ bool faithful_begin(Mixture *mixture, Outside outside, const int32_t *corrupted,
 /* Marks in `in` [n_edges] the first n units of an order, and no other. */
 void choose_units(const EdgeGraph *graph, UnitKind kind, const size_t *order, size_t n, bool *in);
 
-/* The areas over the shares [n] ascending: under f, and between f and 1. */
-void faithful_areas(const double *shares, const double *f, size_t n, double *cpr, double *cmd);
+/* The areas over circuit_shares: under f [N_SHARES], and between f and 1. */
+void faithful_areas(const double *f, double *cpr, double *cmd);
 
 #endif

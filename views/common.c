@@ -368,6 +368,6 @@ void difference_print(Report *report, const Difference *difference, const char *
     DifferenceMeans means = difference_means(difference);
     size_t n = difference->n, changed = difference->top1_changed;
     print_styled(report, STYLE_BOLD, "%25s %10s %10s\n", titles[0], titles[1], titles[2]);
-    table_print_lines(report, &difference_table, same ? TOP1_CHANGED : TOP1_SAME, 14, &means);
+    table_print_lines(report, &difference_table, same ? TOP1_CHANGED : TOP1_SAME, &means);
     printf("  %zu of %zu positions\n", same ? n - changed : changed, n);
 }

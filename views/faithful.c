@@ -264,7 +264,7 @@ static void finish(FaithfulView *v) {
         if (v->n_rows == N_SHARES) row->share = circuit_shares[i];
     }
     v->cpr = v->cmd = NAN;
-    if (v->n_rows == N_SHARES) faithful_areas(circuit_shares, f, N_SHARES, &v->cpr, &v->cmd);
+    if (v->n_rows == N_SHARES) faithful_areas(f, &v->cpr, &v->cmd);
 }
 
 static bool prepare(FaithfulView *v, Error *error) {

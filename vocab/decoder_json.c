@@ -28,7 +28,7 @@ typedef struct Decoder {
 } Decoder;
 
 static bool refuse(const Decoder *decoder, const char *what, String name) {
-    return tokenizer_refuse(decoder->reader, what, name, "");
+    return tokenizer_refuse(decoder->reader, what, name);
 }
 
 static Decode *add_step(Decoder *decoder, DecodeKind kind, String type) {

@@ -10,7 +10,7 @@ typedef struct EndsReader {
 } EndsReader;
 
 static bool refuse(const EndsReader *from, const char *what, String name) {
-    return tokenizer_refuse(from->reader, what, name, "");
+    return tokenizer_refuse(from->reader, what, name);
 }
 
 static bool refuse_key(const EndsReader *from, const char *what, const char *key) {

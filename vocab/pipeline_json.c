@@ -9,9 +9,9 @@ static const char byte_level_pattern[] =
 
 static const char space[] = "\xe2\x96\x81"; /* ▁ */
 
-bool tokenizer_refuse(const TokenizerReader *reader, const char *what, String name, const char *more) {
-    return error_set(reader->error, "%s: tokenizer.json: %s '%.*s'%s", reader->path, what, string_shown(name),
-                     name.data, more);
+bool tokenizer_refuse(const TokenizerReader *reader, const char *what, String name) {
+    return error_set(reader->error, "%s: tokenizer.json: %s '%.*s'", reader->path, what, string_shown(name),
+                     name.data);
 }
 
 bool tokenizer_no_memory(const TokenizerReader *reader) {
@@ -27,7 +27,7 @@ bool tokenizer_flag(const TokenizerReader *reader, const Json *json, const char 
     const Json *flag = json_get(json, key);
     if (!is_there(flag) && !must) return true;
     if (!flag || flag->kind != JSON_BOOL)
-        return tokenizer_refuse(reader, "not true or false:", string_of(key), "");
+        return tokenizer_refuse(reader, "not true or false:", string_of(key));
     *value = flag->boolean;
     return true;
 }
@@ -51,10 +51,9 @@ String tokenizer_keep(const TokenizerReader *reader, String text) {
 /* Keeps the text that is the member `key`, of at most PIPELINE_TEXT bytes. */
 static bool read_text(const TokenizerReader *reader, const Json *json, const char *key, String *text) {
     const Json *value = json_get(json, key);
-    if (!value || value->kind != JSON_TEXT)
-        return tokenizer_refuse(reader, "not a text:", string_of(key), "");
+    if (!value || value->kind != JSON_TEXT) return tokenizer_refuse(reader, "not a text:", string_of(key));
     if (value->n > PIPELINE_TEXT)
-        return tokenizer_refuse(reader, "longer than 256 bytes:", json_string(value), "");
+        return tokenizer_refuse(reader, "longer than 256 bytes:", json_string(value));
     *text = tokenizer_keep(reader, json_string(value));
     return text->data || tokenizer_no_memory(reader);
 }
@@ -62,7 +61,7 @@ static bool read_text(const TokenizerReader *reader, const Json *json, const cha
 static bool compile(const TokenizerReader *reader, String source, Needle *needle) {
     Error error = {{0}};
     needle->pattern = pattern_new(source, &error);
-    return needle->pattern || tokenizer_refuse(reader, error.message, source, "");
+    return needle->pattern || tokenizer_refuse(reader, error.message, source);
 }
 
 bool tokenizer_needle(const TokenizerReader *reader, const Json *pattern, Needle *needle) {
@@ -74,7 +73,7 @@ bool tokenizer_needle(const TokenizerReader *reader, const Json *pattern, Needle
 static Rewrite *add_rewrite(TokenizerReader *reader, RewriteKind kind) {
     Pipeline *pipeline = reader->pipeline;
     if (pipeline->n_rewrites == PIPELINE_STEPS) {
-        tokenizer_refuse(reader, "more steps than 32:", string_of("normalizer"), "");
+        tokenizer_refuse(reader, "more steps than 32:", string_of("normalizer"));
         return NULL;
     }
     Rewrite *step = &pipeline->rewrites[pipeline->n_rewrites++];
@@ -144,10 +143,10 @@ bool tokenizer_read_normalizer(TokenizerReader *reader, const Json *json) {
     if (string_equals(type, "StripAccents")) return add_replacement(reader, "\\p{M}", "");
     if (string_equals(type, "Nmt")) return add_nmt(reader);
     if (!string_equals(type, "Sequence"))
-        return tokenizer_refuse(reader, "a normalizer of a type that is not known:", type, "");
+        return tokenizer_refuse(reader, "a normalizer of a type that is not known:", type);
     const Json *list = json_get(json, "normalizers");
     bool ok = list && list->kind == JSON_ARRAY;
-    if (!ok) return tokenizer_refuse(reader, "not a list:", string_of("normalizers"), "");
+    if (!ok) return tokenizer_refuse(reader, "not a list:", string_of("normalizers"));
     for (size_t i = 0; ok && i < list->n; i++) ok = tokenizer_read_normalizer(reader, json_item(list, i));
     return ok;
 }
@@ -155,11 +154,11 @@ bool tokenizer_read_normalizer(TokenizerReader *reader, const Json *json) {
 static Cut *add_cut(TokenizerReader *reader, CutKind kind) {
     Pipeline *pipeline = reader->pipeline;
     if (pipeline->n_cuts == PIPELINE_STEPS) {
-        tokenizer_refuse(reader, "more steps than 32:", string_of("pre_tokenizer"), "");
+        tokenizer_refuse(reader, "more steps than 32:", string_of("pre_tokenizer"));
         return NULL;
     }
     if (reader->byte_level && kind != CUT_SPLIT) { /* another ByteLevel is refused where it is read */
-        tokenizer_refuse(reader, "behind ByteLevel, in the pre_tokenizer:", string_of("Metaspace"), "");
+        tokenizer_refuse(reader, "behind ByteLevel, in the pre_tokenizer:", string_of("Metaspace"));
         return NULL;
     }
     Cut *step = &pipeline->cuts[pipeline->n_cuts++];
@@ -193,13 +192,13 @@ static bool read_behavior(TokenizerReader *reader, const Json *json, CutBehavior
             *behavior = (CutBehavior)i;
             return true;
         }
-    return tokenizer_refuse(reader, "a behavior that is not known:", json_string(json), "");
+    return tokenizer_refuse(reader, "a behavior that is not known:", json_string(json));
 }
 
 static bool read_byte_level(TokenizerReader *reader, const Json *json) {
     bool prefix = false, by_pattern = true;
     if (reader->byte_level)
-        return tokenizer_refuse(reader, "twice in the pre_tokenizer:", string_of("ByteLevel"), "");
+        return tokenizer_refuse(reader, "twice in the pre_tokenizer:", string_of("ByteLevel"));
     bool ok = tokenizer_flag(reader, json, "add_prefix_space", true, &prefix) &&
               tokenizer_flag(reader, json, "use_regex", false, &by_pattern) &&
               (!prefix || add_prefix(reader, string_of(" "), false)) &&
@@ -219,16 +218,16 @@ static bool read_metaspace(TokenizerReader *reader, const Json *json) {
         !tokenizer_flag(reader, json, "split", false, &splits))
         return false;
     if (replacement.n == 0)
-        return tokenizer_refuse(reader, "nothing in place of a space:", string_of("replacement"), "");
+        return tokenizer_refuse(reader, "nothing in place of a space:", string_of("replacement"));
     step->needle.text = tokenizer_keep(reader, string_of(" "));
     step->text = replacement;
     if (!step->needle.text.data) return tokenizer_no_memory(reader);
     if (string_equals(replacement, space)) reader->spaces = true;
     bool never = json_equals(scheme, "never"), first = json_equals(scheme, "first");
     if (is_there(scheme) && !never && !first && !json_equals(scheme, "always"))
-        return tokenizer_refuse(reader, "a prepend_scheme that is not known:", json_string(scheme), "");
+        return tokenizer_refuse(reader, "a prepend_scheme that is not known:", json_string(scheme));
     if (is_there(scheme) && !prefix && !never)
-        return tokenizer_refuse(reader, "no add_prefix_space, but prepend_scheme", json_string(scheme), "");
+        return tokenizer_refuse(reader, "no add_prefix_space, but prepend_scheme", json_string(scheme));
     if (prefix && !never && !add_prefix(reader, replacement, first)) return false;
     if (!splits) return true;
     if (!(step = add_cut(reader, CUT_SPLIT))) return false;
@@ -276,10 +275,10 @@ bool tokenizer_read_pre_tokenizer(TokenizerReader *reader, const Json *json) {
     if (string_equals(type, "Whitespace")) return read_whitespace(reader);
     if (string_equals(type, "WhitespaceSplit")) return add_split(reader, "\\s", CUT_REMOVED, false);
     if (!string_equals(type, "Sequence"))
-        return tokenizer_refuse(reader, "a pre_tokenizer of a type that is not known:", type, "");
+        return tokenizer_refuse(reader, "a pre_tokenizer of a type that is not known:", type);
     const Json *list = json_get(json, "pretokenizers");
     bool ok = list && list->kind == JSON_ARRAY;
-    if (!ok) return tokenizer_refuse(reader, "not a list:", string_of("pretokenizers"), "");
+    if (!ok) return tokenizer_refuse(reader, "not a list:", string_of("pretokenizers"));
     for (size_t i = 0; ok && i < list->n; i++) ok = tokenizer_read_pre_tokenizer(reader, json_item(list, i));
     return ok;
 }
@@ -293,7 +292,7 @@ bool tokenizer_sort_added(const TokenizerReader *reader, const String *contents,
         TextBuffer rewritten = {0};
         Prefixes *texts = normalized[i] ? &pipeline->normalized : &pipeline->as_is;
         if (text.n > PIPELINE_TEXT)
-            return tokenizer_refuse(reader, "an added token longer than 256 bytes:", text, "");
+            return tokenizer_refuse(reader, "an added token longer than 256 bytes:", text);
         bool ok = !normalized[i] || pipeline_normalize(pipeline, text, MADE_OF_TOKEN, &rewritten);
         if (normalized[i]) text = (String){rewritten.data, rewritten.n};
         if (ok && text.n) {
@@ -304,7 +303,7 @@ bool tokenizer_sort_added(const TokenizerReader *reader, const String *contents,
         if (!ok)
             return tokenizer_refuse(
                 reader,
-                "an added token of which the normalizer makes more than there is room for:", contents[i], "");
+                "an added token of which the normalizer makes more than there is room for:", contents[i]);
     }
     prefixes_sort(&pipeline->as_is);
     prefixes_sort(&pipeline->normalized);

@@ -15,8 +15,8 @@ typedef struct TokenizerReader {
     bool spaces;     /* each space becomes ▁ */
 } TokenizerReader;
 
-/* Sets the error "PATH: tokenizer.json: WHAT 'NAME'…" and returns false. `more` may be "". */
-bool tokenizer_refuse(const TokenizerReader *reader, const char *what, String name, const char *more);
+/* Sets the error "PATH: tokenizer.json: WHAT 'NAME'" and returns false. */
+bool tokenizer_refuse(const TokenizerReader *reader, const char *what, String name);
 
 /* Fails likewise for a lack of memory. */
 bool tokenizer_no_memory(const TokenizerReader *reader);

@@ -33,7 +33,7 @@ typedef struct VocabReader {
 } VocabReader;
 
 static bool refuse(const VocabReader *from, const char *what, String name) {
-    return tokenizer_refuse(&from->reader, what, name, "");
+    return tokenizer_refuse(&from->reader, what, name);
 }
 
 static bool refuse_key(const VocabReader *from, const char *what, const char *key) {
