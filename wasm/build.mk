@@ -13,7 +13,7 @@ endif
 WASM_CC ?= clang-19
 WASM = $(MAKE) --no-print-directory BUILD=build/wasm CC='$(WASM_CC) --target=wasm32-wasi' CFLAGS=-Oz
 # The parts that wasm/ has in its own way (system.c, threads.c, process.c), or leaves out (left_out.c).
-NOT_IN_MODULE = base/threads.o base/json.o kernels/scalar.o backward.o conversation.o guess.o snapshot.o \
+NOT_IN_MODULE = base/threads.o base/json.o base/locale.o kernels/scalar.o backward.o conversation.o guess.o snapshot.o \
     $(patsubst %.c,%.o,$(wildcard gradients/*.c jinja/*.c hub/*.c vocab/*_json.c)) \
     unicode/normalize.o unicode/mappings.o $(addprefix vocab/,pipeline.o unigram.o vocab_keys.o) \
     $(addprefix checkpoint/,builder.o refusals.o llama2c.o llmc.o)

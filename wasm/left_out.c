@@ -2,6 +2,7 @@
  * The parts that the module leaves out, and what it says in their place: files other than GGUF, vocabularies that are a
  * tokenizer.json (with them Unicode's normal forms), the plain kernels, and files to be written.
  */
+#include "base/locale.h"
 #include "checkpoint/format.h"
 #include "guess.h"
 #include "hub/folder.h"
@@ -12,6 +13,10 @@
 #include "vocab/vocab.h"
 
 const Kernels kernels_scalar = {.name = "scalar"}; /* as where a CPU lacks a set */
+
+/* A page has one locale. */
+PlainLocale locale_begin(void) { return (PlainLocale){0}; }
+void locale_end(PlainLocale locale) { (void)locale; }
 
 bool refuse_foreign(const MappedFile *file, Error *error) {
     return error_set(
