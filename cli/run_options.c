@@ -11,8 +11,8 @@ enum { MAX_PARALLEL = 256 /* texts of --batch at once */ };
 
 const char run_help[] =
     "usage: run [MODEL] [options]\n"
-    "Generates text from a checkpoint (GGUF, a folder, llama2.c's or llm.c's .bin with -z): MODEL, or, with options\n"
-    "alone, ./model.bin or the installed one. The prompt is read from stdin unless -p or -f gives it; on a terminal,\n"
+    "Generates text from MODEL (GGUF, a folder, a .bin of llama2.c or llm.c with -z) or, with options alone,\n"
+    "from ./model.bin or the installed one. The prompt is read from stdin unless -p or -f gives it; on a terminal,\n"
     "where nobody has given one, lines are read as with -i.\n"
     "\n"
     "  -p, --prompt TEXT      the prompt                  --temp X              temperature, 0: greedy (0.8)\n"

@@ -134,7 +134,7 @@ static void test_folders(void) {
     write_text("config.json", "{}");
     refuse_path(scratch_folder, "config.json names no \"model_type\"", "a config.json that says nothing");
     write_text("config.json", "{\"model_type\": \"bert\"}");
-    refuse_path(scratch_folder, "a model of type 'bert' is not supported; these are: gpt2, gpt_neo,",
+    refuse_path(scratch_folder, "a model of type 'bert' is not supported; docs/FOLDERS.md lists those that are",
                 "another type");
     write_text("config.json", "{\"model_type\": \"gpt2\"}");
     refuse_path(scratch_folder, "this Hugging Face folder has no weights", "no weights");

@@ -176,7 +176,7 @@ static void test_unsupported(void) {
     static const char *const texts[] = {"a", "b", "c"};
     Gguf gguf = gguf_begin(3);
     gguf_string(&gguf, "general.architecture", "qwen9\x1b[2J");
-    gguf_string(&gguf, "general.type", "adapter");
+    gguf_string(&gguf, "general.type", "merge");
     gguf_string(&gguf, "general.name", "Nine \"9\"");
     gguf_u32(&gguf, "qwen9\x1b[2J.block_count", 3);
     gguf_array(&gguf, "qwen9\x1b[2J.attention.head_count", U32, 3, (const uint32_t[]){16, 12, 20}, 12);
@@ -197,7 +197,7 @@ static void test_unsupported(void) {
     gguf_tensor(&gguf, "c", 12, 1, 256)->n_bytes = 144;
     gguf_tensor(&gguf, "d", 28, 0, 5)->n_bytes = 40;
     static const char head[] =
-        "model        architecture \"qwen9\\u001b[2J\", type \"adapter\", named \"Nine \\\"9\\\"\"\n"
+        "model        architecture \"qwen9\\u001b[2J\", type \"merge\", named \"Nine \\\"9\\\"\"\n"
         "shape        n_layer 3, n_head 12 to 20, n_head_kv 4, d_model 1099511627776, n_expert 8, n_expert_used 2, "
         "n_vocab 3\n"
         "context      32768 tokens\n"

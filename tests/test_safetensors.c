@@ -220,7 +220,7 @@ static void test_configs(void) {
         {CONFIG ", \"quantization_config\": {\"quant_method\": \"mxfp4\"}}",
          "its weights are quantised (mxfp4)"},
         {"[]", "names no \"model_type\""},
-        {"{\"model_type\": \"bert\"}", "a model of type 'bert' is not supported; these are: gpt2,"},
+        {"{\"model_type\": \"bert\"}", "a model of type 'bert' is not supported; docs/FOLDERS.md"},
         {"{\"model_type\": \"gpt2\", \"scale_attn_by_inverse_layer_idx\": true}",
          "\"scale_attn_by_inverse_layer_idx\": true is not supported in a model of type 'gpt2'; false is"},
         {"{\"model_type\": \"opt\", \"do_layer_norm_before\": false}", "\"do_layer_norm_before\": false"},

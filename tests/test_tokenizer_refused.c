@@ -337,13 +337,13 @@ static void test_bombs(void) {
         close_tokenizer(opened);
     }
     check_refused("decoder", "{'type': 'Sequence', 'decoders': [" GROW "," GROW "," GROW "," GROW "]}",
-                  "more than there is room for is made of tokens by the 'decoder'");
+                  "more than memory has room for is made of tokens by the 'decoder'");
     check_refused("decoder", "{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': '" A256 "a'}",
                   "longer than 256 bytes, in the decoder: '" A64);
     check_refused("normalizer",
                   "{'type': 'Sequence', 'normalizers': [" GROW "," GROW "," GROW
                   "]}, 'added_tokens': [{'content': 'ab', 'id': 2, 'normalized': true, 'special': false}]",
-                  "the normalizer makes more than there is room for: 'ab'");
+                  "the normalizer makes more than memory has room for: 'ab'");
 }
 
 int main(void) {

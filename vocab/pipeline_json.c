@@ -303,7 +303,7 @@ bool tokenizer_sort_added(const TokenizerReader *reader, const String *contents,
         if (!ok)
             return tokenizer_refuse(
                 reader,
-                "an added token of which the normalizer makes more than there is room for:", contents[i]);
+                "an added token of which the normalizer makes more than memory has room for:", contents[i]);
     }
     prefixes_sort(&pipeline->as_is);
     prefixes_sort(&pipeline->normalized);

@@ -160,7 +160,7 @@ def generated(loaded, prompt, **options):
     class Options(ctypes.Structure):
         _fields_ = [("sampling", _library.Sampling), ("n_tokens", ctypes.c_size_t), ("stop", ctypes.POINTER(ctypes.c_char_p)),
                     ("n_stop", ctypes.c_size_t), ("shift", ctypes.c_bool), ("special", ctypes.c_bool), ("text", TEXT),
-                    ("user", ctypes.c_void_p)]
+                    ("token", ctypes.c_void_p), ("user", ctypes.c_void_p), ("speculate", ctypes.c_int)]
 
     pieces, end = [], ctypes.c_int(-1)
     stops = options.pop("stop", [])
