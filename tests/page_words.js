@@ -261,6 +261,7 @@ async function testTourPlaces(_, live) {
     }
   await resize(page, 1280, 720);
   await page.evaluate(() => change({ language: 'en' }));
+  await settle(page);
   await page.focus('#guide-switch');
   check((await textOf(page, '#guide-switch')) === 'Switch these 5 off', 'the switch is in the card', await textOf(page, '#guide-switch'));
   await page.keyboard.press('Enter');
