@@ -370,6 +370,16 @@ printf '{"clean": "ab", "corrupted": "b", "answer": "cd"}\n' >"$tmp/pairs"
 try attribute "$gpt2" --pairs "$tmp/pairs"
 has out_has '^logit of the answer less the mean'
 has out_has '^1 text has an answer of several tokens'
+for bos in yes no; do
+    option=--bos && [ $bos = yes ] || option=--no-bos
+    try attribute "$gpt2" --pairs "$tmp/pairs" $option
+    has out_has "  bos $bos  seed 1\$"
+    try attribute "$gpt2" --pairs "$tmp/pairs" $option --json
+    has grep -q "\"bos\": $([ $bos = yes ] && echo true || echo false)," "$tmp/out"
+done
+try lens "$gpt2" -p 'the cat sat' --query cat
+has out_has '^After "t" (position 6) '
+refuses 1 "--query: 'dog' is no token or word of the text; a number goes from 0 to 10" lens "$gpt2" -p 'the cat sat' --query dog
 printf '{"clean": "ab", "corrupted": "b", "answer": "c", "wrong": "d"}\n' >>"$tmp/pairs"
 refuses 1 'line 2: there is a "wrong"' attribute "$gpt2" --pairs "$tmp/pairs"
 printf '{"clean": "ab", "corrupted": "b", "answer": "c", "wrong": "c"}\n' >"$tmp/pairs"
