@@ -38,6 +38,9 @@ for n in 1 2 3 8; do
     try "$model" --batch "$tmp/requests" --in-order --parallel $n
     has as_alone
 done
+{ printf '\357\273\277' && cat "$tmp/requests"; } >"$tmp/marked" # as some editors begin a file
+try "$model" --batch "$tmp/marked" --in-order
+has as_alone
 try "$model" --batch "$tmp/requests" -np 3 -t 1
 sort "$tmp/want" >"$tmp/sorted"
 as_alone_in_any_order() { quiet && text_of "$tmp/out" | sort | cmp -s - "$tmp/sorted"; }

@@ -306,6 +306,12 @@ printf 'one\ntwo\n\nfour' >"$tmp/lines"
 input=$tmp/lines
 try "$gpt2" -i --temp 0 -n 3
 has quiet
+cp "$tmp/out" "$tmp/said"
+printf 'one\r\ntwo\r\n\r\nfour' >"$tmp/ends"
+input=$tmp/ends
+try "$gpt2" -i --temp 0 -n 3
+has cmp -s "$tmp/said" "$tmp/out"
+input=$tmp/lines
 try "$gpt2" -i --temp 0 -n 3 -p 'zero'
 has quiet
 has [ "$(head -c 4 "$tmp/out")" = zero ]
