@@ -32,10 +32,10 @@
       if (texts[which]?.text === text && texts[which].bos === run.bos) continue;
       stop();
       grids = new Map();
-      const own = { text, bos: run.bos };
-      texts[which] = own;
+      const asks = { text, bos: run.bos };
+      texts[which] = asks;
       const keep = (kept) => {
-        texts[which] = { ...own, ...kept };
+        texts[which] = { ...asks, ...kept };
         touch('patch');
       };
       const view = which === 'clean' ? asked('next') : ['next', '-p', text, run.bos ? '--bos' : '--no-bos'];

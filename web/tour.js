@@ -185,6 +185,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     byId('tour-start').textContent = say(told !== null && step === null ? 'resume' : 'tour');
     if (step !== null) before ??= { off: state.off, temperature: state.temperature, topP: state.topP, plainSteps: state.plainSteps };
     if (step === null) {
+      before = null;
       for (const element of document.querySelectorAll('.spotlight')) element.classList.remove('spotlight');
       return;
     }
