@@ -62,6 +62,7 @@ $(INNER_LOOPS): FLAGS += $(patsubst -O2,-O3,$(filter -O2,$(CFLAGS)))
 
 # What runs once a command or once a file is kept small, but for what goes through all weights.
 SELDOM = $(filter-out %/rearrange.o,$(call objects,binding.c config.c family.c run.c study.c quantize.c \
+    conversation.c open.c sampling.c snapshot.c vocabulary.c regex/compile.c regex/classes.c vocab/decoder_json.c vocab/ends_json.c vocab/pipeline_json.c vocab/vocab_keys.c \
     $(addsuffix /*.c,jinja checkpoint hub cli batch)))
 $(SELDOM): FLAGS += $(patsubst -O2,-Os,$(filter -O2,$(CFLAGS)))
 

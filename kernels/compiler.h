@@ -2,6 +2,8 @@
 #ifndef ATTN_COMPILER_H
 #define ATTN_COMPILER_H
 
+#include "cpu.h"
+
 #include <stddef.h>
 
 /* Forces functions open, so that what they are called with is a constant in their loops, and vectors are registers. */
@@ -48,6 +50,15 @@ enum { WASM = 0 };
 #define KEEP_LOOP(i) __asm__("" : "+r"(i))
 
 OPENED void fetch(const unsigned char *from, size_t bytes) {
+#if defined(__x86_64__)
+    if (cpu_fetches_into_l2) {
+        for (size_t i = 0; i < bytes; i += 64) {
+            KEEP_LOOP(i); /* it would be as much code again */
+            __builtin_prefetch(from + i, 0, 2);
+        }
+        return;
+    }
+#endif
     for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
 }
 
