@@ -56,7 +56,10 @@ typedef struct TextBuffer {
     size_t most; /* bytes that it may grow to; 0: as many as memory has */
 } TextBuffer;
 
-/* Both are false when memory, or what the text may grow to, runs out; the text is then as it was. The second appends n times that byte. */
+/*
+ * Both are false when memory runs out, or the text would grow beyond `most`; it is then as it was. The second appends n times
+ * that byte.
+ */
 bool text_append(TextBuffer *text, const void *bytes, size_t n);
 bool text_append_times(TextBuffer *text, char byte, size_t n);
 

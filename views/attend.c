@@ -66,23 +66,6 @@ static bool find_items(Attend *attend, size_t n_tokens, Error *error) {
     return join_tokens(subject, arena, true, &attend->text, error);
 }
 
-/* The item that --query means: its number, or the last that has its text. */
-static bool find_query(Attend *attend, Error *error) {
-    const char *query = attend->query;
-    WordPlace place;
-    if (*query && !query[strspn(query, "0123456789")]) {
-        /* Too large: the largest, and refused all the same. */
-        attend->first = (size_t)strtoll(query, NULL, 10);
-        return study_check_place(attend->study, NOT_GIVEN, NOT_GIVEN, attend->first, attend->items.n, error);
-    }
-    if (!find_word(&attend->text, attend->study->subject.tokens.n, query, &place))
-        return error_set(
-            error, "--query: '%s' is no token or word of the text; it may also be a number from 0 to %zu",
-            query, attend->items.n - 1);
-    while (attend->items.begin[attend->first + 1] <= place.last) attend->first++;
-    return true;
-}
-
 /* As many of the last items as fit the window, as keys and queries of all maps; or the one that was asked for. */
 static bool choose_items(Attend *attend, Error *error) {
     const Report *report = &attend->study->report;
@@ -92,7 +75,7 @@ static bool choose_items(Attend *attend, Error *error) {
                       : is_json(report) ? n
                                         : at_most(n, (report->width - LABEL_WIDTH) / 2);
     attend->first = attend->query ? 0 : attend->n_predict > 0 ? n_tokens - 1 : n - attend->n_shown;
-    return !attend->query || find_query(attend, error);
+    return !attend->query || study_query(attend->study, attend->query, &attend->items, &attend->first, error);
 }
 
 static bool compute(Study *study, void *own, Error *error) {

@@ -113,7 +113,7 @@ static bool read_token(const Study *study, const char *option, const char *text,
 static bool run_one(AttributeView *v, Direct *direct, Error *error) {
     const Study *study = v->study;
     if (!subject_check_length(&study->subject, error) ||
-        !study_query(v->study, v->query_text, &v->query, error) ||
+        !study_query(v->study, v->query_text, NULL, &v->query, error) ||
         !read_token(study, "--answer", v->pair.answer, &v->answer, error) ||
         !read_token(study, "--wrong", v->pair.wrong, &v->wrong, error))
         return false;

@@ -60,8 +60,9 @@ static bool parse_score(const AttributeView *v, ScoreParts *parts, Error *error)
     bool one = false;
     if (!parse_head(&at, &layer, &head, &one) || !one || *at++ != ':' || !parse_number(&at, &parts->query) ||
         *at++ != '>' || !parse_number(&at, &parts->key) || *at)
-        return error_set(error, "--score: '%s' is no score such as 'L4H1:11>4' (in quotes), query 11 looking at key 4",
-                         v->score_list);
+        return error_set(
+            error, "--score: '%s' is no score such as 'L4H1:11>4' (in quotes), query 11 looking at key 4",
+            v->score_list);
     parts->layer = (size_t)layer;
     parts->head = (size_t)head;
     return true;

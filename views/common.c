@@ -187,8 +187,8 @@ bool study_check_place(const Study *study, size_t layer, size_t head, size_t que
            check_below("head", head, config->n_head, error) && check_below("query", query, n_tokens, error);
 }
 
-bool study_query(Study *study, const char *text, size_t *query, Error *error) {
-    const size_t n = study->subject.tokens.n;
+bool study_query(Study *study, const char *text, const Items *items, size_t *query, Error *error) {
+    const size_t n_tokens = study->subject.tokens.n, n = items ? items->n : n_tokens;
     JoinedText joined;
     WordPlace place;
     *query = n - 1;
@@ -198,10 +198,11 @@ bool study_query(Study *study, const char *text, size_t *query, Error *error) {
         return study_check_place(study, NOT_GIVEN, NOT_GIVEN, *query, n, error);
     }
     if (!join_tokens(&study->subject, &study->arena, true, &joined, error)) return false;
-    if (!find_word(&joined, n, text, &place))
+    if (!find_word(&joined, n_tokens, text, &place))
         return error_set(error, "--query: '%s' is no token or word of the text; a number goes from 0 to %zu",
                          text, n - 1);
-    *query = place.last;
+    *query = items ? 0 : place.last;
+    while (items && items->begin[*query + 1] <= place.last) ++*query;
     return true;
 }
 

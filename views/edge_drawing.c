@@ -333,7 +333,7 @@ static double weight_of_token(const EdgeDrawing *drawing, size_t i, size_t posit
     return weight;
 }
 
-/* What is written of links. */
+/* The list of links that is being written: the first has no comma in front. */
 typedef struct GraphLinks {
     FILE *file;
     const EdgeDrawing *drawing;

@@ -120,7 +120,7 @@ static bool compute(Study *study, void *own, Error *error) {
     Arena *arena = &study->arena;
     if (!study_check_place(study, explain->layer, explain->head, NOT_GIVEN, 0, error) ||
         !study_check_heads(study, explain->layer, error) ||
-        !study_query(study, explain->query_text, &explain->query, error))
+        !study_query(study, explain->query_text, NULL, &explain->query, error))
         return false;
     explain->kv_head = kv_head_of(config, explain->head);
     explain->rule = score_rule(study->model, explain->layer, explain->head);

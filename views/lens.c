@@ -67,7 +67,7 @@ static void fill_rows(LensView *view, int32_t *top) {
 static bool compute(Study *study, void *own, Error *error) {
     LensView *view = own;
     Arena *arena = &study->arena;
-    if (!study_query(study, view->query_text, &view->query, error) ||
+    if (!study_query(study, view->query_text, NULL, &view->query, error) ||
         (view->token && !study_token(study, view->token, &view->target, error)))
         return false;
     if (!lens_rows_begin_at(&view->lens, &study->subject, arena, view->query, view->mid, error)) return false;

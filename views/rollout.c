@@ -62,7 +62,7 @@ static bool compute(Study *study, void *own, Error *error) {
     Arena *arena = &study->arena;
     size_t n_tokens = study->subject.tokens.n;
     if (!subject_check_length(&study->subject, error) ||
-        !study_query(study, view->query_text, &view->query, error))
+        !study_query(study, view->query_text, NULL, &view->query, error))
         return false;
     view->rollout.subject = &study->subject;
     view->rollout.query = view->query;

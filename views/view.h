@@ -13,6 +13,7 @@
 #include "generate.h"
 #include "measures/difference.h"
 #include "measures/distribution.h"
+#include "measures/items.h"
 #include "measures/subject.h"
 #include "sampling.h"
 
@@ -193,10 +194,10 @@ bool study_check_place(const Study *study, size_t layer, size_t head, size_t que
                        Error *error);
 
 /*
- * The position of the study's text that --query means: its number, or the last token that is this text or ends this word; of
- * no value (NULL) the last of all.
+ * The position of the study's text that --query means, or the item of these (NULL: tokens): its number, or where the last token
+ * lies that is this text or ends this word; of no value (NULL) the last of all.
  */
-bool study_query(Study *study, const char *text, size_t *query, Error *error);
+bool study_query(Study *study, const char *text, const Items *items, size_t *query, Error *error);
 
 /* Whether a layer, if it is given, has attention heads. */
 bool study_check_heads(const Study *study, size_t layer, Error *error);

@@ -127,7 +127,7 @@ static bool decode(const Decode *step, String text, TextBuffer *out) {
     return false;
 }
 
-/* What is shown may be so many times as long as the tokens' own texts, or a little more; each step may make as much. */
+/* Honest decoders shorten tokens. A hostile one may make their texts so many times longer, and a little more; each step as much. */
 enum { SHOWN_OF_A_BYTE = 16, SHOWN_BESIDE = 1 << 16 };
 
 static bool show_tokens(const Decoder *decoder, const String *texts, TextBuffer buffers[2]) {

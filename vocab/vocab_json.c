@@ -151,7 +151,7 @@ static bool is_behind_rows(const VocabReader *from, const Json *token) {
     return from->n_rows > 0 && json_integer(json_get(token, "id"), &id) && id >= (int64_t)from->n_rows;
 }
 
-/* What is no text is refused later. */
+/* count_ids refuses a content that is no text. */
 static String content_of(const Json *added, size_t i) {
     const String text = json_string(json_get(json_item(added, i), "content"));
     return text.data ? text : (String){"", 0};

@@ -13,7 +13,7 @@ function distributionAfter(position, of = shownRun()) {
   return { entropy, top };
 }
 
-/* What such a list says of any token, [least, most]: the probability of one that is not on it is at most its last. */
+/* The bounds of any token's probability, [least, most]: one that such a list does not have is no likelier than its last. */
 function boundsAfter(position, of) {
   const { top } = distributionAfter(position, of);
   const listed = new Map(top.map(({ id, p }) => [id, [p, p]]));

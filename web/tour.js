@@ -170,7 +170,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     if (best.y !== scrollY) scrollTo({ top: best.y, behavior: isStill() ? 'auto' : 'smooth' });
   }
 
-  /* What the steps have set goes with them. The focus, if it was in the card, does not. */
+  /* The state is as before the tour; the focus, if it was in the card, stays on the page. */
   function leave(to = 'tour-start') {
     const isWithin = card.contains(document.activeElement);
     change({ tour: null, ...before });
