@@ -13,13 +13,21 @@ const parts = Object.assign({}, ...FILES.map((name) => require(`./page_${name}`)
 
 const AT_ONCE = 2; // a page in front of another waits for its engine, too
 
+const running = new Set();
+process.on('SIGTERM', () => {
+  console.log(`not ended: ${[...running].join(', ')}`);
+  process.exit(143);
+});
+
 async function runTest([name, test], live, whole) {
   const begun = Date.now();
+  running.add(name);
   try {
     await test(live, whole);
   } catch (error) {
     check(false, `${name} ran to its end:`, error.stack);
   }
+  running.delete(name);
   if (process.env.TIMES) console.log(`${name} ${((Date.now() - begun) / 1000).toFixed(1)} s`);
 }
 

@@ -87,13 +87,18 @@ async function testSmallTruths(live) {
   await answered(page);
   check(told.startsWith('0_pre') && (await textOf(page, '#lens-cell h3')).startsWith('0_pre'), 'the first column stays chosen', await textOf(page, '#lens-cell h3'));
   await close(page, 'small truths');
-  const plain = await open(write('plain.html', '-p', STORY, '--no-bos', '--live'));
+  const plain = await open(write('plain.html', '-p', STORY, '--bos', '--live')); // which this model does not put there itself
   await answered(plain);
   await plain.evaluate(() => byId('patch').scrollIntoView());
   await until(plain, () => document.querySelectorAll('#clean-pieces > *').length > 0);
   const pieces = await plain.evaluate(() => [run.n, document.querySelectorAll('#clean-pieces > *').length]);
   check(pieces[0] === pieces[1], 'the clean text has the tokens of the text above', JSON.stringify(pieces));
-  await close(plain, 'two texts without BOS');
+  const begun = () => [run.n, run.tokens[0].id, run.bos];
+  const before = await plain.evaluate(begun);
+  await plain.evaluate((text) => goTo(`${text}!`), STORY);
+  await answered(plain);
+  check(JSON.stringify(await plain.evaluate(begun)) === JSON.stringify([before[0] + 1, before[1], true]), 'the BOS stays when a letter is typed', JSON.stringify(before));
+  await close(plain, 'two texts with BOS');
 }
 
 /* The address goes along while the model writes. */

@@ -6,7 +6,9 @@ const path = require('path');
 
 const [study, given, folder] = process.argv.slice(2);
 const model = path.join(folder, 'model.gguf');
-const WAIT_MS = 180000;
+let wait_ms = 180000; // for an answer; after one that did not come, less
+const POLL_MS = 10;
+const DRAW_MS = 200;
 const counts = { passed: 0, failed: 0, skipped: 0 };
 
 function check(condition, what, details = '') {
@@ -59,7 +61,7 @@ const setBrowser = (one) => {
 /* Opens a page that keeps whatever it complains of, and any request but for itself, what lies under it, and blobs. */
 async function open(url, { on = browser, ...options } = {}) {
   const page = await on.newPage({ viewport: { width: 1280, height: 900 }, locale: 'en-US', ...options });
-  page.setDefaultTimeout(WAIT_MS);
+  page.setDefaultTimeout(wait_ms);
   page.complaints = [];
   page.on('console', (message) => page.complaints.push(message.text()));
   page.on('pageerror', (error) => page.complaints.push(String(error.stack)));
@@ -111,15 +113,19 @@ async function resize(page, width, height) {
 const waits = () => JSON.stringify({ text: state.text, followed, ready: source.ready, asking: asking && asking.kind, wanted: [...wanted.keys()], pending: pending !== null, later: later.size });
 
 /* Until a condition holds on the page; the page's policy forbids Playwright's own way. A busy machine may take a minute for
-   what takes a second on a quiet one. */
+   what takes a second on a quiet one. Drawing takes time from what is waited for, so it is hurried on only now and then. */
 async function until(page, condition, argument, what = String(condition)) {
   const place = new Error();
-  const end = Date.now() + WAIT_MS;
-  while (Date.now() < end) {
+  const end = Date.now() + wait_ms;
+  for (let draw = Date.now() + DRAW_MS; Date.now() < end;) {
     const holds = await page.evaluate(condition, argument);
-    await settle(page);
+    if (holds || Date.now() > draw) {
+      await settle(page);
+      draw = Date.now() + DRAW_MS;
+    } else await new Promise((done) => setTimeout(done, POLL_MS));
     if (holds) return true;
   }
+  wait_ms = 20000;
   check(false, `in time: ${what}`, `${await page.evaluate(waits).catch(String)} ${place.stack}`);
   return false;
 }

@@ -10,6 +10,7 @@ const IDLE_MS = 400; // without a key before what takes longer is asked for
 let followed = null; // the text that `run` is of
 let underWay = null; // the text that is asked for
 let own = null; // the page's first text, whose tokens may be others than it is read as: without BOS, with control tokens, written
+let begins = []; // --bos or --no-bos, as that first text was read
 let toEnd = false; // the eye goes to the last token of the text that is asked for
 let placeWanted = null; // the place that an address asks for, until the numbers of its text are there
 let isBlank = false; // nothing is typed, so that there are no numbers
@@ -41,7 +42,7 @@ function exchange(text) {
 }
 
 /* A question about a text, or about the one that there are numbers of. */
-const askedOf = (text, view, ...options) => [view, ...(idsOf.has(text) ? ['--ids', idsOf.get(text).join(',')] : ['-p', text]), ...options];
+const askedOf = (text, view, ...options) => [view, ...(idsOf.has(text) ? ['--ids', idsOf.get(text).join(',')] : ['-p', text, ...begins]), ...options];
 const asked = (view, ...options) => askedOf(followed, view, ...options);
 
 function followText() {
@@ -61,6 +62,7 @@ function followText() {
     }
     if (text === own && text === followed && !idsOf.has(text) && (tokens.length !== run.n || sameTokens(tokens, run.tokens) < run.n)) {
       idsOf.set(text, run.tokens.map(({ id }) => id));
+      if (tokens[0]?.id !== run.tokens[0]?.id) begins = []; // its ids bring a BOS
       followText();
       return;
     }

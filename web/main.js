@@ -57,6 +57,7 @@
       tell = null;
       run = null;
       followed = null;
+      begins = [];
       idsOf.clear();
       change({ heads: [], part: null, pinned: false, off: {}, query: 0 });
       goTo(state.text || TOUR_TEXT);
@@ -114,6 +115,7 @@
     run = new Run(data);
     followed = run.texts.join('').replace(/^ /, '');
     own = followed;
+    begins = [data.bos ? '--bos' : '--no-bos'];
     if (followed !== run.texts.join('')) idsOf.set(followed, run.tokens.map((token) => token.id)); // whose the space is, the ids know
     state.query = data.query;
     if (data.n_prompt < run.n) state.written = endsIn(followed)?.[data.n_prompt - 1] ?? null;

@@ -8,10 +8,11 @@ TransformerLens.
     cache["blocks.0.attn.hook_pattern"]  # [head][query][key]
 """
 
+from ._generation import Generation
 from ._gradients import Metric, logit, logprob, loss
 from ._hooks import Cache
 from ._library import AttnError, library
-from ._model import Config, Generation, Model, load
+from ._model import Config, Model, load
 from ._page import Page, page
 from ._session import Session
 from ._show import Grid, Heads, View

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import ctypes
 import functools
 import os
 import threading
-import weakref
 from collections import defaultdict
 from dataclasses import dataclass
 from numbers import Real
-from typing import (Any, Callable, DefaultDict, Dict, Generator, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple,
-                    Union)
+from typing import Any, Callable, DefaultDict, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _study
+from ._generation import Generation
 from ._gradients import NO_GRADIENT, Metric, WayBack
 from ._hooks import Asking, Cache, Hook, Names, Run, Stream, select
 from ._library import (TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, ChatOptions, Error, Message, ModelOptions, Part, Sampling,
@@ -442,7 +440,12 @@ class Model:
         if len(ids) == 0:
             ids = self.to_tokens("", prepend_bos=True)
         session = self.session(n_ctx, cache=cache, fast=fast, fwd_hooks=fwd_hooks)
-        return Generation(self, session, ids, sampling, n_tokens, stops, special)
+        return Generation(session, ids, sampling, n_tokens, stops, self._bytes if special else self._plain_bytes)
+
+    def _plain_bytes(self, file: OpenFile, token: int) -> bytes:
+        """A token's bytes in a text that shows no control tokens, nor its end."""
+        hidden = library.attn_token_is_end(file.pointer, token) or self._is_control(file, token)
+        return b"" if hidden else self._bytes(file, token)
 
     def _is_control(self, file: OpenFile, token: int) -> bool:
         """Whether a token is read in texts only where control tokens are. file: of a text that may outlive this model."""
@@ -536,103 +539,3 @@ def _c_string(text: Optional[str], what: str) -> Optional[bytes]:
 def _refuse_nul(text: str, what: str) -> None:
     if "\0" in text:
         raise ValueError(f"{what} has a NUL character at {text.index(chr(0))}")
-
-
-class Generation(Iterator[str]):
-    """A text that comes piece by piece."""
-
-    def __init__(self, model: Model, session: Session, prompt: NDArray[np.int32], sampling: Sampling, n_tokens: int,
-                 stops: List[str], special: bool) -> None:
-        self._writer = _Writer(model, session, sampling, special)
-        # All goes with this object: nothing below refers to it.
-        self._pieces = _held_back(self._writer.texts(prompt, n_tokens), stops, self._writer)
-
-    def __next__(self) -> str:
-        if self._pieces.gi_running:
-            raise ValueError("this text is being written: by another thread, or by whom its hook was called")
-        try:
-            return next(self._pieces)
-        except BaseException:  # at the end, too
-            self.close()
-            raise
-
-    def __repr__(self) -> str:
-        return f"<attn.Generation of {len(self.tokens)} tokens, {self.end or 'under way'}>"
-
-    @property
-    def tokens(self) -> List[int]:
-        """The ids that were written so far."""
-        return list(self._writer.tokens)
-
-    @property
-    def end(self) -> Optional[str]:
-        """None while more may come; then "limit", "token" (the model ended it), "stop", "context" (it is full), or "closed"."""
-        return self._writer.end
-
-    def close(self) -> None:
-        """Ends it, and gives the memory back."""
-        self._pieces.close()
-        self._writer.end = self._writer.end or "closed"
-        self._writer.session.close()
-
-
-class _Writer:
-    """The loop of a language model: samples a token, shows it, feeds it."""
-
-    def __init__(self, model: Model, session: Session, sampling: Sampling, special: bool) -> None:
-        error = Error()
-        self.tokens: List[int] = []
-        self.end: Optional[str] = None
-        self.session = session
-        self._model, self._file, self._special = model, session._file, special
-        self._sampler = check(library.attn_sampler_new(self._file.pointer, ctypes.byref(sampling), ctypes.byref(error)), error)
-        weakref.finalize(self, _free_sampler, self._sampler, self._file).atexit = False
-
-    def texts(self, prompt: NDArray[np.int32], n_tokens: int) -> Iterator[str]:
-        """The text of each token, in whole characters, perhaps none yet."""
-        session, n_ctx = self.session, self.session.n_ctx
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        logits = session.sync(prompt)
-        for id_ in prompt:
-            library.attn_sampler_accept(self._sampler, int(id_))
-        for _ in range(n_tokens):
-            if self.tokens and len(prompt) + len(self.tokens) > n_ctx:
-                self.end = "context"
-                break
-            if self.tokens:
-                logits = session.feed(self.tokens[-1:])[0]
-            id_ = library.attn_sample(self._sampler, logits.ctypes.data)
-            self.tokens.append(id_)
-            is_end = bool(library.attn_token_is_end(self._file.pointer, id_))
-            shown = self._special or not (is_end or self._model._is_control(self._file, id_))
-            yield decoder.decode(self._model._bytes(self._file, id_)) if shown else ""
-            if is_end:
-                self.end = "token"
-                break
-        yield decoder.decode(b"", final=True)
-        self.end = self.end or "limit"
-
-
-def _free_sampler(pointer: int, _file: OpenFile) -> None:
-    library.attn_sampler_free(pointer)  # before its model, which _file keeps
-
-
-def _held_back(texts: Iterable[str], stops: Sequence[str], writer: _Writer) -> Generator[str, None, None]:
-    """Pieces that cannot be the beginning of a stop text; one that is complete ends the text before it."""
-    held = ""
-    for text in texts:
-        held += text
-        shown = len(held)
-        for at in range(len(held)):
-            if any(held.startswith(each, at) for each in stops):
-                writer.end = "stop"
-                if at:
-                    yield held[:at]
-                return
-            if any(each.startswith(held[at:]) for each in stops):
-                shown = min(shown, at)
-        if shown:
-            yield held[:shown]
-        held = held[shown:]
-    if held:
-        yield held
