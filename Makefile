@@ -109,7 +109,7 @@ $(BUILD)/%.o: %.c
 $(BUILD)/page/html.o: $(wildcard web/*.js web/*.css web/*.html web/*.wasm)
 
 $(BUILD)/bench/bench: $(addprefix $(BUILD)/,bench/measure.o bench/peaks.o bench/report.o bench/shapes.o)
-$(BUILD)/bench/guesses: $(BUILD)/bench/shapes.o
+$(BUILD)/bench/guesses $(BUILD)/bench/texts: $(BUILD)/bench/shapes.o
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 

@@ -9,7 +9,6 @@
 #include "shapes.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 static const char help[] =
     "usage: guesses MODEL|Q4_K_M VOCABULARY REPEATS PROMPT TEXT [PROMPT TEXT]...\n"
@@ -146,19 +145,6 @@ static bool measure(Table *table, const char *prompt_path, const char *text_path
     return ok;
 }
 
-/* TinyLlama's shapes in a file that has no name. */
-static Model *random_model(const char *type, Error *error) {
-    Mix mix = {0};
-    FILE *file = mix_find(&mix, type) ? tmpfile() : NULL;
-    char path[32];
-    if (!file) {
-        error_set(error, "%s: neither a checkpoint nor a type, or no room", type);
-        return NULL;
-    }
-    snprintf(path, sizeof path, "/dev/fd/%d", fileno(file));
-    return shape_write(&model_shapes[1], &mix, file, error) ? model_open(path, error) : NULL;
-}
-
 int main(int argc, char **argv) {
     Error error = {""};
     Table table = {0};
@@ -169,7 +155,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     Threads *threads = threads_new(2, &error);
-    table.model = access(argv[1], R_OK) == 0 ? model_open(argv[1], &error) : random_model(argv[1], &error);
+    table.model = shape_open(argv[1], &error);
     bool ok = threads && table.model;
     SessionOptions options = {.kv_dtype = DTYPE_F16,
                               .n_ctx = ok ? model_config(table.model)->n_ctx : 0,

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 32, MAX_TENSORS = 256 };
 
@@ -254,4 +255,17 @@ bool shape_write(const ModelShape *shape, const Mix *mix, FILE *file, Error *err
     }
     if (fflush(file) == 0 && !ferror(file)) return true;
     return error_set(error, "the checkpoint of %s: cannot write: %s", shape->name, strerror(errno));
+}
+
+Model *shape_open(const char *path_or_type, Error *error) {
+    if (access(path_or_type, R_OK) == 0) return model_open(path_or_type, error);
+    Mix mix;
+    char path[32];
+    FILE *file = mix_find(&mix, path_or_type) ? tmpfile() : NULL;
+    if (!file) {
+        error_set(error, "%s: neither a checkpoint nor a type, or no room", path_or_type);
+        return NULL;
+    }
+    snprintf(path, sizeof path, "/dev/fd/%d", fileno(file));
+    return shape_write(&model_shapes[1], &mix, file, error) ? model_open(path, error) : NULL;
 }

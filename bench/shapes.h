@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "kernels/dtype.h"
+#include "model.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +44,8 @@ uint64_t shape_bytes(const ModelShape *shape, const Mix *mix);
  * False with an error when the file cannot be written, or after Ctrl-C.
  */
 bool shape_write(const ModelShape *shape, const Mix *mix, FILE *file, Error *error);
+
+/* A checkpoint, or TinyLlama's shapes with random weights of a type that mix_find knows, in a file that has no name. */
+Model *shape_open(const char *path_or_type, Error *error);
 
 #endif
