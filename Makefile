@@ -57,12 +57,12 @@ FACE = $(call objects,attn*.c)
 ENGINE = $(filter-out $(FACE) $(addprefix $(BUILD)/,run.o study.o quantize.o),$(call objects,*.c $(ENGINE_ROOMS:%=%/*.c)))
 PROGRAMS = $(call objects,$(PROGRAM_ROOMS:%=%/*.c))
 
-INNER_LOOPS = $(call objects,attention.c mlp.c sampler.c kernels/*.c layers/*.c gradients/*.c measures/*.c packing/*.c bench/*.c)
+INNER_LOOPS = $(filter-out %/kv_cache.o,$(call objects,attention.c mlp.c sampler.c kernels/*.c layers/*.c gradients/*.c measures/*.c packing/*.c bench/*.c))
 $(INNER_LOOPS): FLAGS += $(patsubst -O2,-O3,$(filter -O2,$(CFLAGS)))
 
-# What runs once a command or once a file is kept small, but for what goes through all weights.
+# What runs once a command, a file or a token is kept small, but for what goes through all weights.
 SELDOM = $(filter-out %/rearrange.o,$(call objects,binding.c config.c family.c run.c study.c quantize.c \
-    conversation.c open.c sampling.c snapshot.c vocabulary.c regex/compile.c regex/classes.c vocab/decoder_json.c vocab/ends_json.c vocab/pipeline_json.c vocab/vocab_keys.c \
+    conversation.c generate.c open.c sampling.c session.c snapshot.c vocabulary.c regex/compile.c regex/classes.c unicode/charset.c vocab/decoder_json.c vocab/ends_json.c vocab/pipeline_json.c vocab/vocab_keys.c \
     $(addsuffix /*.c,jinja checkpoint hub cli batch)))
 $(SELDOM): FLAGS += $(patsubst -O2,-Os,$(filter -O2,$(CFLAGS)))
 

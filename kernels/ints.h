@@ -33,16 +33,21 @@
 /* Tokens of a stack, at most: sixteen registers have room for eight sums. */
 enum { STACKED = LANES == 8 ? 8 : PACKED_TOKENS };
 
+/* The tokens of a stack that n are packed for. Two get a stack of their own where a q has one byte: guesses are often two. */
+OPENED size_t stacked(size_t bytes, size_t n) { return bytes == 1 && n <= 2 ? 2 : (n + 3) / 4 * 4; }
+
 /* Opens a function once for each number of tokens that a stack can have, which is its first argument. */
-#define FOR_STACKED(tokens, function, ...)                                                                   \
-    if ((tokens) == 4)                                                                                       \
-        function(4, __VA_ARGS__);                                                                            \
+#define FOR_STACKED(tokens, function, bytes, ...)                                                            \
+    if ((bytes) == 1 && (tokens) == 2)                                                                       \
+        function(2, bytes, __VA_ARGS__);                                                                     \
+    else if ((tokens) == 4)                                                                                  \
+        function(4, bytes, __VA_ARGS__);                                                                     \
     else if ((tokens) == 8 || STACKED == 8)                                                                  \
-        function(8, __VA_ARGS__);                                                                            \
+        function(8, bytes, __VA_ARGS__);                                                                     \
     else if ((tokens) == 12)                                                                                 \
-        function(12, __VA_ARGS__);                                                                           \
+        function(12, bytes, __VA_ARGS__);                                                                    \
     else                                                                                                     \
-        function(16, __VA_ARGS__);
+        function(16, bytes, __VA_ARGS__);
 
 /*
  * Without VNNI, AVX2 adds up products of bytes in int16, whose room depends on the weights: for those below 16 a span fits,
@@ -310,14 +315,14 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
         for (size_t i = 0; i < ROWS; i++) {
             const size_t row = i / LANES * LANES + row_of_lane(i % LANES);
             const float start = bias && row < n_rows ? bias[r + row] : 0;
-            for (size_t t = 0; t < (n + 3) / 4 * 4; t++) sums[t][i] = start;
+            for (size_t t = 0; t < stacked(bytes, n); t++) sums[t][i] = start;
         }
         for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
             const size_t cols = smaller(GROUP, w->cols - begin);
             unpack_panel(bytes, &panel, w->dtype, rows, at, cols,
                          (const unsigned char *)w->data + (r + ROWS) * row_bytes + at * ROWS, group_bytes);
             for (size_t t = 0; t < n; t += STACKED) {
-                const size_t tokens = (smaller(STACKED, n - t) + 3) / 4 * 4;
+                const size_t tokens = stacked(bytes, smaller(STACKED, n - t));
                 PackedInts x = packed_ints(bytes, span, packed, t, tokens, w->cols);
                 FOR_STACKED(tokens, stacks_of_ints, bytes, pairs, span, mins, sums[t], &turned, &panel, &x,
                             begin, cols)
@@ -351,7 +356,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
     INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
                 matvec_ints(bytes, y, w, bias, begin, end, packed);)
 #define STACKS_PRODUCT(name, linkage, bytes, pairs)                                                          \
-    INT_PRODUCT(few, name, linkage, bytes, STACKED, (count + 3) / 4 * 4,                                     \
+    INT_PRODUCT(few, name, linkage, bytes, STACKED, stacked(bytes, count),                                   \
                 few_ints(span_of(w->dtype), has_mins(w->dtype), bytes, pairs, y, y_stride, w, bias, begin,   \
                          end, packed, n);)
 #define TILES_PRODUCT(name, linkage, bytes, pairs)                                                           \
