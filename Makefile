@@ -48,6 +48,8 @@ COMMA = ,
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 FLAGS += $(if $(filter wasm32,$(ARCH)),,-fPIC)
+# Doubles as wide as they are, and not as x87 has them.
+FLAGS += $(if $(filter -m32,$(CC) $(CFLAGS)),-msse2 -mfpmath=sse)
 
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)))
 # The rooms of docs/ARCHITECTURE.md: the engine's, which neither print nor read options, and those of programs.
@@ -62,7 +64,7 @@ $(INNER_LOOPS): FLAGS += $(patsubst -O2,-O3,$(filter -O2,$(CFLAGS)))
 
 # What runs once a command, a file or a token is kept small, but for what goes through all weights.
 SELDOM = $(filter-out %/rearrange.o,$(call objects,binding.c config.c family.c run.c study.c quantize.c \
-    conversation.c generate.c open.c sampling.c session.c snapshot.c vocabulary.c regex/compile.c regex/classes.c unicode/charset.c vocab/decoder_json.c vocab/ends_json.c vocab/pipeline_json.c vocab/vocab_keys.c \
+    conversation.c generate.c open.c sampling.c session.c snapshot.c vocabulary.c regex/compile.c regex/classes.c regex/pattern.c unicode/charset.c vocab/decoder_json.c vocab/ends_json.c vocab/pieces_json.c vocab/pipeline_json.c vocab/vocab_keys.c \
     $(addsuffix /*.c,jinja checkpoint hub cli batch)))
 $(SELDOM): FLAGS += $(patsubst -O2,-Os,$(filter -O2,$(CFLAGS)))
 
@@ -76,7 +78,7 @@ all: $(BUILT) model.bin
 
 # The default model, where ./run model.bin finds it.
 model.bin: weights/model.gguf
-	ln -sf $< $@
+	ln -sf $< $@ || [ ! -w . ]
 
 $(RUN): $(BUILD)/run.o
 $(STUDY): $(BUILD)/study.o
@@ -90,7 +92,7 @@ $(BUILD)/engine.a: $(ENGINE)
 	rm -f $@ && $(AR) qcs $@ $^ # q: two rooms may have a file of one name
 
 $(BUILD)/libattn.a: $(ENGINE) $(FACE)
-	$(CC) -r -nostdlib -o $(BUILD)/libattn.o $^
+	$(CC) $(if $(findstring -flto,$(CFLAGS)),$(CFLAGS) -flinker-output=nolto-rel) -r -nostdlib -o $(BUILD)/libattn.o $^
 	$(shell $(CC) -print-prog-name=objcopy) --localize-hidden $(BUILD)/libattn.o
 	rm -f $@ && $(AR) rcs $@ $(BUILD)/libattn.o
 

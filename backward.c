@@ -12,6 +12,7 @@
  */
 #include "backward.h"
 
+#include "base/floatenv.h"
 #include "gradients/attention_back.h"
 #include "gradients/attention_trace.h"
 #include "gradients/experts_back.h"
@@ -450,7 +451,9 @@ bool backward_room(SavedActivations *saved, const Model *model, size_t n, size_t
 }
 
 bool backward_run(const Backward *backward, Error *error) {
+    fenv_t callers;
     BackwardPass pass = {0};
+    default_floats(&callers);
     bool ok = pass_open(&pass, backward, error) && back_unembed(&pass, error);
     for (size_t layer = ok ? pass.config->n_layer : 0; ok && layer-- > backward->lowest;) {
         if (backward->stop && backward->stop(backward->stop_user)) ok = error_set(error, "interrupted");
@@ -458,5 +461,6 @@ bool backward_run(const Backward *backward, Error *error) {
     }
     if (ok && backward->lowest == 0) back_embed(&pass);
     pass_close(&pass);
+    fesetenv(&callers);
     return ok;
 }

@@ -15,6 +15,7 @@
 #include "model.h"
 
 #include "attention.h"
+#include "base/floatenv.h"
 #include "layers/experts.h"
 #include "layers/states.h"
 #include "mlp.h"
@@ -308,6 +309,7 @@ static void enter(Session *session, const float *entering) {
 
 /* Feeds parts from a layer on. resid [n][d_model] enters it, of a lone part; if NULL, the tokens' embeddings do. */
 static bool feed(const FeedPart *parts, size_t n_parts, size_t layer, const float *resid, Error *error) {
+    fenv_t callers;
     Session *first;
     size_t n;
     bool ok = true;
@@ -319,12 +321,14 @@ static bool feed(const FeedPart *parts, size_t n_parts, size_t layer, const floa
         parts[i].session->part = &parts[i];
         parts[i].session->start = parts[i].session->position;
     }
+    default_floats(&callers);
     while (ok && (first = gather(parts, n_parts, &n))) {
         enter(first, resid);
         first->stopped = !forward(first, layer, n);
         ok = first->stopped ? error_set(error, "interrupted") : make_logits(first, error);
         if (ok) advance(first);
     }
+    fesetenv(&callers);
     for (size_t i = 0; !ok && i < n_parts; i++) go_back(parts[i].session, parts[i].session->start);
     return ok;
 }

@@ -12,6 +12,8 @@
 
 #include "base/threads.h"
 
+#include "base/floatenv.h"
+
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +26,7 @@
 #include <omp.h>
 #else
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 #endif
@@ -222,6 +225,7 @@ static void work(Threads *threads, unsigned worker) {
 
 static void *worker_main(void *argument) {
     struct Worker *worker = argument;
+    fesetenv(FE_DFL_ENV);
     while (!atomic_load(&worker->threads->quit)) {
         work(worker->threads, worker->index);
         wait_for_work(worker->threads);
@@ -235,6 +239,15 @@ static pthread_once_t watched = PTHREAD_ONCE_INIT;
 static void count_fork(void) { n_forks++; }
 static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
 
+/* Those that a program is sent: its own threads are to have them, and blocked ones are to stay so. A fault's come where it is. */
+static void block_signals(sigset_t *callers) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF};
+    sigset_t all;
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &all, callers);
+}
+
 Threads *threads_new(unsigned n_threads, Error *error) {
     if (n_threads == 0) {
         error_set(error, "a pool needs at least 1 thread");
@@ -246,6 +259,7 @@ Threads *threads_new(unsigned n_threads, Error *error) {
         return NULL;
     }
     cpu_set_t cpus;
+    sigset_t callers;
     pthread_attr_t attributes;
     size_t stack_bytes;
     threads->n_threads = n_threads;
@@ -258,6 +272,7 @@ Threads *threads_new(unsigned n_threads, Error *error) {
     pthread_attr_init(&attributes);
     pthread_attr_getstacksize(&attributes, &stack_bytes);
     if (stack_bytes < STACK_BYTES) pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    block_signals(&callers);
     for (unsigned i = 0; i + 1 < n_threads; i++) {
         struct Worker *worker = &threads->workers[i];
         worker->threads = threads;
@@ -270,6 +285,7 @@ Threads *threads_new(unsigned n_threads, Error *error) {
         }
         threads->n_started++;
     }
+    pthread_sigmask(SIG_SETMASK, &callers, NULL);
     pthread_attr_destroy(&attributes);
     if (threads->n_started + 1 == n_threads) return threads;
     threads_free(threads);

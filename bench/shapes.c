@@ -257,15 +257,22 @@ bool shape_write(const ModelShape *shape, const Mix *mix, FILE *file, Error *err
     return error_set(error, "the checkpoint of %s: cannot write: %s", shape->name, strerror(errno));
 }
 
-Model *shape_open(const char *path_or_type, Error *error) {
-    if (access(path_or_type, R_OK) == 0) return model_open(path_or_type, error);
+Model *shape_open(const char *asked, Error *error) {
+    if (access(asked, R_OK) == 0) return model_open(asked, error);
+    const char *colon = strchr(asked, ':'), *type = colon ? colon + 1 : asked;
+    const ModelShape *shape = colon ? NULL : &model_shapes[1];
+    for (size_t i = 0; colon && i < N_MODEL_SHAPES; i++) {
+        size_t n = strlen(model_shapes[i].name);
+        if ((size_t)(colon - asked) == n && strncmp(asked, model_shapes[i].name, n) == 0)
+            shape = &model_shapes[i];
+    }
     Mix mix;
     char path[32];
-    FILE *file = mix_find(&mix, path_or_type) ? tmpfile() : NULL;
+    FILE *file = shape && mix_find(&mix, type) ? tmpfile() : NULL;
     if (!file) {
-        error_set(error, "%s: neither a checkpoint nor a type, or no room", path_or_type);
+        error_set(error, "%s: neither a checkpoint nor a type, or no room", asked);
         return NULL;
     }
     snprintf(path, sizeof path, "/dev/fd/%d", fileno(file));
-    return shape_write(&model_shapes[1], &mix, file, error) ? model_open(path, error) : NULL;
+    return shape_write(shape, &mix, file, error) ? model_open(path, error) : NULL;
 }

@@ -45,7 +45,10 @@ uint64_t shape_bytes(const ModelShape *shape, const Mix *mix);
  */
 bool shape_write(const ModelShape *shape, const Mix *mix, FILE *file, Error *error);
 
-/* A checkpoint, or TinyLlama's shapes with random weights of a type that mix_find knows, in a file that has no name. */
-Model *shape_open(const char *path_or_type, Error *error);
+/*
+ * A checkpoint; or random weights of a type that mix_find knows, in a file that has no name: "Q4_K_M" in TinyLlama's shapes,
+ * "gpt2-124m:Q8_0" in others.
+ */
+Model *shape_open(const char *asked, Error *error);
 
 #endif

@@ -10,9 +10,9 @@
 #include <time.h>
 
 static const char help[] =
-    "usage: texts MODEL|Q4_K_M [REPEATS]\n"
-    "Feeds 1, 2, 4 … 64 texts of 64 tokens a token each in one pass, by a checkpoint, or by TinyLlama's shapes with random\n"
-    "weights of a type. Two threads, an F16 cache; medians of REPEATS (9) passes.\n";
+    "usage: texts MODEL|Q4_K_M|gpt2-124m:Q8_0 [REPEATS]\n"
+    "Feeds 1, 2, 4 … 64 texts of 64 tokens a token each in one pass, by a checkpoint, or by random weights in TinyLlama's\n"
+    "or other shapes. Two threads, an F16 cache; medians of REPEATS (9) passes.\n";
 
 enum { N_TEXTS = 64, LENGTH = 64 /* tokens before the first pass */, N_SIZES = 7, MAX_REPEATS = 99 };
 

@@ -179,6 +179,7 @@ typedef struct Render {
     bool failed;
     uint32_t line; /* of the node that is being evaluated */
     size_t steps, depth;
+    uintptr_t stack; /* where the first level stood; 0: there was none yet */
     Scope *scope;
     int64_t now;
 } Render;

@@ -67,7 +67,10 @@ bool charge(Render *r, size_t steps) {
 }
 
 bool descend(Render *r) {
-    if (++r->depth > TEMPLATE_MAX_DEPTH) fail(r, "too much within each other");
+    const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (!r->stack) r->stack = here;
+    const size_t n = here < r->stack ? r->stack - here : here - r->stack;
+    if (++r->depth > TEMPLATE_MAX_DEPTH || n > TEMPLATE_MAX_STACK) fail(r, "too much within each other");
     return charge(r, 1);
 }
 

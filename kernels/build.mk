@@ -1,4 +1,7 @@
 # Instruction sets beyond the compiler's default get their flags here, file by file: one binary for all.
+# Unpacked weights lie on the stack, a few hundred KB: where it is too small, it is to fault and not to reach beyond.
+$(call objects,kernels/*.c): FLAGS += $(if_probed)
+if_probed := $(shell $(CC) -Werror -fstack-clash-protection -x c -c -o /dev/null /dev/null 2>/dev/null && echo -fstack-clash-protection)
 ifeq ($(ARCH),x86_64)
 # A set's lanes are those of its flags (kernels/lanes.h), so none may have more, whatever CFLAGS say.
 $(BUILD)/kernels/avx2.o $(BUILD)/kernels/avx2_int8.o: FLAGS += $(AVX2)

@@ -6,6 +6,7 @@
 
 #include "sampler.h"
 
+#include <fenv.h>
 #include <pthread.h>
 
 /* Text that a callback is given. */
@@ -315,6 +316,26 @@ static void test_two_threads_on_one_model(void) {
     attn_model_close(model);
 }
 
+/* Callers round as they like, and trap what they like: the numbers are the same, and theirs stays as it was. */
+static void test_floats_of_callers(void) {
+    static float usual[MAX_VOCAB], under[MAX_VOCAB];
+    for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
+        World world = open_world(models[0], &(AttnSessionOptions){.n_threads = n_threads});
+        int32_t tokens[MAX_TOKENS];
+        size_t n = tokens_of(world.model, story, tokens);
+        CHECK(attn_feed(world.session, tokens, n, usual, 1, NULL), "cannot feed");
+        attn_rewind(world.session, 0);
+        fesetround(FE_UPWARD);
+        feclearexcept(FE_ALL_EXCEPT);
+        bool ok = attn_feed(world.session, tokens, n, under, 1, NULL);
+        int rounding = fegetround(), raised = fetestexcept(FE_ALL_EXCEPT);
+        fesetround(FE_TONEAREST);
+        CHECK(ok && memcmp(usual, under, world.n_vocab * sizeof *usual) == 0, "%u threads", n_threads);
+        CHECK(rounding == FE_UPWARD && raised == 0, "%d, %d", rounding, raised);
+        close_world(&world);
+    }
+}
+
 int main(void) {
     RUN(test_texts_are_the_programs);
     RUN(test_a_loop_of_ones_own);
@@ -323,5 +344,6 @@ int main(void) {
     RUN(test_tokens_of_ends);
     RUN(test_an_empty_prompt_is_what_begins_a_text);
     RUN(test_two_threads_on_one_model);
+    RUN(test_floats_of_callers);
     return test_end();
 }

@@ -2,12 +2,14 @@
  * Templates: what Python's jinja2 and npm's @huggingface/jinja give (scripts/expect/template_cases.py, which made
  * tests/data/templates), what is refused and how it is said, and programs that would never end.
  */
+#include "bad.h"
 #include "cli/input.h"
 #include "jinja/template.h"
 #include "page/sha256.h"
 #include "test.h"
 
 #include <locale.h>
+#include <pthread.h>
 #include <time.h>
 
 enum { NOW = 1721894400 };
@@ -385,6 +387,33 @@ static void check_nested(const char *each, size_t n, const char *end, const char
     free(source.data);
 }
 
+/* The deepest calls on the stack that whoever embeds the engine must have (attn.h), of a source that is not worth it. */
+static void *render_deep(void *source) {
+    size_t n;
+    Error error = {{0}};
+    free(render((String){source, strlen(source)}, context, &n, &error));
+    CHECK(strstr(error.message, "too much within each other"), "%s: %s", (char *)source, error.message);
+    return NULL;
+}
+
+static void test_stack(void) {
+    if (ADDRESS_SANITIZER) SKIP("a sanitizer takes more of the stack");
+    static char *const deep[] = {
+        "{% macro f(n, a=f(1)) %}{% endmacro %}{{ f('a') }}",
+        "{% macro f(n) %}{{ f(f(f(n))) }}{% endmacro %}{{ f(1) }}",
+        "{% macro f() %}{% call f() %}{{ f() }}{% endcall %}{% endmacro %}{{ f() }}",
+    };
+    for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
+        pthread_t thread;
+        pthread_attr_t small;
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 512 << 10);
+        CHECK(pthread_create(&thread, &small, render_deep, deep[i]) == 0, "no thread");
+        pthread_join(thread, NULL);
+        pthread_attr_destroy(&small);
+    }
+}
+
 static void test_nesting(void) {
     static const char deep[] = "too much within each other";
     check_nested("{{ ((((((((((1)))))))))) }}", 1000, "", NULL);
@@ -472,6 +501,7 @@ int main(void) {
     RUN(test_odd_bytes);
     RUN(test_large_numbers);
     RUN(test_nesting);
+    RUN(test_stack);
     RUN(test_locale);
     RUN(test_again);
     json_free(context);

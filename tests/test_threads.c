@@ -5,7 +5,9 @@
 #include "model.h"
 #include "tests/test.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <time.h>
@@ -221,6 +223,23 @@ static void test_loops_of_a_forward_pass(void) {
     model_close(model);
 }
 
+/* What whoever has the pool blocks, and waits for, does not end the process by way of a worker. */
+static void test_signals(void) {
+    Error error;
+    sigset_t waited, before, pending;
+    Threads *threads = threads_new(4, &error);
+    sigemptyset(&waited);
+    sigaddset(&waited, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &waited, &before);
+    kill(getpid(), SIGTERM);
+    CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1, "who has it?");
+    int received = 0;
+    CHECK(sigwait(&waited, &received) == 0 && received == SIGTERM, "%d", received);
+    pthread_sigmask(SIG_SETMASK, &before, &pending);
+    CHECK(threads && sigismember(&before, SIGUSR1) == 0, "the caller's own are as they were");
+    threads_free(threads);
+}
+
 int main(void) {
     RUN(test_every_index_once);
     RUN(test_short_loops);
@@ -230,5 +249,6 @@ int main(void) {
     RUN(test_new_and_free);
     RUN(test_physical_cores);
     RUN(test_loops_of_a_forward_pass);
+    RUN(test_signals);
     return test_end();
 }
