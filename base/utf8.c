@@ -89,3 +89,9 @@ size_t utf8_show(const char *text, size_t n, char shown[16]) {
     shown[length] = '\0';
     return length;
 }
+
+bool utf8_is_space(uint32_t c) {
+    if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F);
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}

@@ -33,6 +33,9 @@ size_t utf8_encode(uint32_t code_point, char *out);
 /* Whether a text is all UTF-8 (RFC 3629). */
 bool utf8_is_valid(String text);
 
+/* White space, as Python's str.isspace and str.strip take it. */
+bool utf8_is_space(uint32_t code_point);
+
 /*
  * Text that strangers wrote (tokens, metadata, file names, arguments) and a person is to read: whether it may be given to a
  * terminal, or to a log that a terminal will show. This function alone decides it. What it forbids is

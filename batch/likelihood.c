@@ -1,5 +1,6 @@
 #include "batch/likelihood.h"
 
+#include "base/utf8.h"
 #include "sampler.h"
 #include "snapshot.h"
 
@@ -80,9 +81,15 @@ static bool encode(const Likelihoods *likelihoods, String text, bool begins, Tok
     return tokenizer_encode(likelihoods->tokenizer, text.data, text.n, 0, tokens, error);
 }
 
+/* As lm-evaluation-harness does. */
 static size_t without_space(String text) {
-    while (text.n > 0 && strchr(" \t\n\r\f\v", text.data[text.n - 1]) && text.data[text.n - 1]) text.n--;
-    return text.n;
+    size_t kept = 0;
+    uint32_t c;
+    for (size_t i = 0; i < text.n;) {
+        i += utf8_decode(text.data + i, text.n - i, &c);
+        if (!utf8_is_space(c)) kept = i;
+    }
+    return kept;
 }
 
 static bool encode_item(const Likelihoods *likelihoods, String context, String continuation, Item *item,

@@ -134,6 +134,12 @@ static bool read_member(Request *request, String key, const Json *value, Error *
 
 /* ---- Messages ---- */
 
+/* A member, NULL where its value is null: a table's row has all of its columns. */
+static const Json *given(const Json *object, const char *key) {
+    const Json *value = json_get(object, key);
+    return value && value->kind == JSON_NULL ? NULL : value;
+}
+
 /* The text of a message: a text, or parts {"type": "text", "text"}, which are joined in *joined. */
 static bool read_content(const Json *content, TextBuffer *joined, String *text, Error *error) {
     bool is_text = content && content->kind == JSON_TEXT, in_parts = content && content->kind == JSON_ARRAY;
@@ -161,7 +167,7 @@ static bool read_messages(Request *request, const Json *messages, Error *error) 
         const Json *message = json_item(messages, i);
         ChatMessage *to = &request->messages[request->n_messages++];
         to->role = json_string(json_get(message, "role"));
-        const Json *thoughts = json_get(message, "reasoning_content");
+        const Json *thoughts = given(message, "reasoning_content");
         to->thoughts = json_string(thoughts ? thoughts : json_get(message, "thinking")); /* as /save has it */
         if (!is_one_of(to->role, roles))
             return error_set(error, "a message's role must be system, user, assistant, developer or tool");
@@ -194,15 +200,16 @@ static bool all_texts(const Json *array) {
 
 /* A request for likelihoods, which has no options. */
 static bool read_context(Request *request, Error *error) {
-    static const char *const known[] = {"id", "context", "continuation", "choices", NULL};
+    static const char *const known[] = {"id",    "context", "continuation", "choices",
+                                        "model", "user",    "metadata",     NULL};
     const Json *json = request->json;
     for (size_t i = 0; i < json->n; i++)
         if (!is_one_of(json_key(json, i), known) && !asks_nothing(json_key(json, i), json_item(json, i)))
             return error_set(error, "\"%.*s\" is not done here with a context",
                              string_shown(json_key(json, i)), json_key(json, i).data);
-    request->context = json_get(json, "context");
-    request->continuation = json_get(json, "continuation");
-    request->choices = json_get(json, "choices");
+    request->context = given(json, "context");
+    request->continuation = given(json, "continuation");
+    request->choices = given(json, "choices");
     if (request->context->kind != JSON_TEXT) return bad_value("context", "a text", error);
     if (!request->continuation == !request->choices)
         return error_set(error, "a context needs a \"continuation\" or \"choices\", one of the two");
@@ -230,7 +237,7 @@ static bool read_body(Request *request, const Json *body, Error *error) {
 static bool read_envelope(const Json *json, const Json *body, Error *error) {
     static const char *const members[] = {"custom_id", "method", "url", "body", NULL};
     static const char *const urls[] = {"/v1/completions", "/v1/chat/completions", NULL};
-    const Json *url = json_get(json, "url"), *method = json_get(json, "method");
+    const Json *url = given(json, "url"), *method = given(json, "method");
     if (!body || body->kind != JSON_OBJECT) return error_set(error, "the request has no body");
     for (size_t i = 0; i < json->n; i++)
         if (!is_one_of(json_key(json, i), members) && !asks_nothing(json_key(json, i), json_item(json, i)))
@@ -240,7 +247,7 @@ static bool read_envelope(const Json *json, const Json *body, Error *error) {
     if (method && !json_equals(method, "POST")) return bad_value("method", "POST", error);
     if (url && !is_one_of(json_string(url), urls))
         return bad_value("url", "/v1/completions or /v1/chat/completions", error);
-    return !url || json_equals(url, urls[0]) == (json_get(body, "prompt") != NULL) ||
+    return !url || json_equals(url, urls[0]) == (given(body, "prompt") != NULL) ||
            error_set(error, "the body is not one for the request's url");
 }
 
@@ -258,17 +265,17 @@ bool request_read(Request *request, const char *line, size_t n, size_t number, c
     }
     const Json *json = request->json, *body = json;
     if (json->kind != JSON_OBJECT) return error_set(error, "a request is an object");
-    request->is_openai = json_get(json, "custom_id") || json_get(json, "body");
+    request->is_openai = given(json, "custom_id") || given(json, "body");
     const char *name = request->is_openai ? "custom_id" : "id";
-    const Json *id = json_get(json, name);
+    const Json *id = given(json, name);
     if (is_id(id)) request->id = id;
     if (id && !request->id) return bad_value(name, "a text or an integer", error);
     if (request->is_openai) {
-        body = json_get(json, "body");
+        body = given(json, "body");
         if (!read_envelope(json, body, error)) return false;
     }
-    return json_get(json, "context") && !request->is_openai ? read_context(request, error)
-                                                            : read_body(request, body, error);
+    return given(json, "context") && !request->is_openai ? read_context(request, error)
+                                                         : read_body(request, body, error);
 }
 
 void request_free(Request *request) {

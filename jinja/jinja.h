@@ -270,7 +270,6 @@ size_t text_characters(Render *r, Text text);               /* how many */
 size_t text_offset(Render *r, Text text, size_t character); /* bytes before that character, at most text.n */
 /* Leaves out the characters of the set at its ends, or white space if the set has no data. */
 Text text_strip(Render *r, Text text, Text set, bool left, bool right);
-bool is_python_space(uint32_t code_point);
 
 /* ---- repr.c ---- */
 

@@ -35,7 +35,7 @@ static void emit_repr(Render *r, Text s) {
     for (size_t at = 0, n; at < s.n && charge(r, 1); at += n) {
         uint32_t c;
         n = utf8_decode(s.data + at, s.n - at, &c);
-        bool shown = c == ' ' || (utf8_is_safe(c) && !is_python_space(c));
+        bool shown = c == ' ' || (utf8_is_safe(c) && !utf8_is_space(c));
         if (c == (unsigned char)*quote || c == '\\')
             snprintf(text, sizeof text, "\\%c", (char)c);
         else if (c == '\n' || c == '\t' || c == '\r')

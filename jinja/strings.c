@@ -110,7 +110,7 @@ METHOD(method_removesuffix) {
 static bool space_at(Text s, size_t at, size_t *n) {
     uint32_t c;
     *n = utf8_decode(s.data + at, s.n - at, &c);
-    return is_python_space(c);
+    return utf8_is_space(c);
 }
 
 /* Words between white space, all but the first `most` as one; the rest keeps the white space behind it. */
@@ -326,7 +326,7 @@ static Any all_are(Render *r, Any self, const char *one, const char *other) {
     for (size_t at = 0, n; all && at < self.n && charge(r, 1); at += n) {
         uint32_t c;
         n = utf8_decode(self.text + at, self.n - at, &c);
-        all = *one == 'Z' ? is_python_space(c)
+        all = *one == 'Z' ? utf8_is_space(c)
                           : property_holds(properties[0], c) || property_holds(properties[1], c);
     }
     return value_bool(all);

@@ -79,13 +79,14 @@ typedef enum Flow { GO_ON, BREAK, CONTINUE } Flow;
 
 static Flow run_statements(Render *r, const Node *first);
 
-/* Runs statements in a scope of their own, and returns as a value what they print. */
-static Any run_block(Render *r, const Node *body) {
+/* Runs statements in a scope of their own; what they print becomes a value. */
+static Flow run_block(Render *r, const Node *body, Any *printed) {
     size_t start = r->out->n;
     Scope *before = scope_open(r, r->scope);
-    run_statements(r, body);
+    Flow flow = run_statements(r, body);
     r->scope = before;
-    return cut(r, start);
+    *printed = cut(r, start);
+    return flow;
 }
 
 static Flow run_if(Render *r, const Node *node) {
@@ -111,33 +112,44 @@ static JinjaItems select_items(Render *r, const Node *node, JinjaItems all) {
     return r->failed ? (JinjaItems){0} : (JinjaItems){chosen.items->items, chosen.items->n};
 }
 
-static void run_for(Render *r, const Node *node) {
+/* "else" is for a loop of which no turn came to its end: none was there, or all were left. */
+static Flow run_for(Render *r, const Node *node) {
     static const String name = {"loop", 4};
     Any over = eval(r, node->b);
     JinjaItems all = r->failed ? (JinjaItems){0} : value_items(r, over);
     if (node->c) all = select_items(r, node, all);
     Loop *loop = take(r, sizeof *loop);
-    if (!loop) return;
+    if (!loop) return GO_ON;
     *loop = (Loop){.items = all.items, .n = all.n};
     Flow flow = GO_ON;
+    bool ended = false;
     for (; loop->index < all.n && flow != BREAK && !r->failed; loop->index++) {
         Scope *before = scope_open(r, r->scope);
         scope_set(r, name, (Any){.kind = VALUE_LOOP, .loop = loop});
         assign(r, node->a, all.items[loop->index]);
         flow = run_statements(r, node->body);
+        ended |= flow == GO_ON;
         r->scope = before;
     }
-    if (all.n == 0) {
-        Scope *before = scope_open(r, r->scope);
-        run_statements(r, node->other);
-        r->scope = before;
-    }
+    if (ended || !node->other) return GO_ON;
+    Scope *before = scope_open(r, r->scope);
+    flow = run_statements(r, node->other); /* which may leave the loop around */
+    r->scope = before;
+    return flow;
 }
 
-static void run_set(Render *r, const Node *node) {
-    Any value = node->b ? eval(r, node->b) : run_block(r, node->body);
+/* A block that is left sets nothing. */
+static Flow run_set(Render *r, const Node *node) {
+    Any value;
+    Flow flow = GO_ON;
+    if (node->b)
+        value = eval(r, node->b);
+    else
+        flow = run_block(r, node->body, &value);
+    if (flow != GO_ON) return flow;
     if (node->c) value = eval_filters(r, node->c, value);
     assign(r, node->a, value);
+    return GO_ON;
 }
 
 /* All values are computed before any of them has its name. */
@@ -173,6 +185,7 @@ static void run_call_block(Render *r, const Node *node) {
 
 static Flow run_statement(Render *r, const Node *node) {
     Any value;
+    Flow flow;
     switch ((NodeKind)node->kind) {
     case NODE_TEXT: emit(r, text_own(node->text.data, node->text.n)); break;
     case NODE_OUTPUT:
@@ -180,13 +193,14 @@ static Flow run_statement(Render *r, const Node *node) {
         if (!r->failed) emit_value(r, value, false);
         break;
     case NODE_IF: return run_if(r, node);
-    case NODE_FOR: run_for(r, node); break;
-    case NODE_SET: run_set(r, node); break;
+    case NODE_FOR: return run_for(r, node);
+    case NODE_SET: return run_set(r, node);
     case NODE_WITH: return run_with(r, node);
     case NODE_MACRO: scope_set(r, node->text, new_macro(r, node)); break;
     case NODE_CALL_BLOCK: run_call_block(r, node); break;
     case NODE_FILTER_BLOCK:
-        value = run_block(r, node->body);
+        flow = run_block(r, node->body, &value);
+        if (flow != GO_ON) return flow;
         value = eval_filters(r, node->a, value);
         if (!r->failed) emit_value(r, value, false);
         break;

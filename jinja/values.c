@@ -172,17 +172,11 @@ size_t text_offset(Render *r, Text text, size_t character) {
     return at;
 }
 
-bool is_python_space(uint32_t c) {
-    if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F);
-    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 /* Whether the n bytes at c, a character, are to be stripped. */
 static bool is_stripped(Render *r, Text set, const char *c, size_t n) {
     uint32_t code;
     if (!charge_characters(r, set.n)) return false;
-    if (!set.data) return utf8_decode(c, n, &code), is_python_space(code);
+    if (!set.data) return utf8_decode(c, n, &code), utf8_is_space(code);
     for (size_t at = 0, size; at < set.n; at += size) {
         size = utf8_decode(set.data + at, set.n - at, &code);
         if (size == n && memcmp(set.data + at, c, n) == 0) return true;

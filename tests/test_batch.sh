@@ -150,9 +150,9 @@ has grep -q ': 1; going on behind them$' "$tmp/err"
 cat >"$tmp/likely" <<'END'
 {"id": 1, "context": "The Eiffel", "continuation": " Tower was"}
 {"id": 2, "context": "The Eiffel ", "choices": ["Tower was", "bridge of iron", "Tower", "Tower was"]}
-{"id": 3, "context": "", "continuation": "The Eiffel Tower was"}
+{"id": 3, "context": "", "continuation": "The Eiffel Tower was", "prompt": null, "choices": null, "model": "m"}
 {"id": 4, "context": "The Eiffel", "continuation": " bridge of iron"}
-{"id": 5, "prompt": "A", "max_tokens": 1}
+{"id": 5, "prompt": "A", "max_tokens": 1, "context": null, "continuation": null, "choices": null}
 END
 try "$model" --batch "$tmp/likely" --in-order
 cp "$tmp/out" "$tmp/likelihoods"
@@ -167,6 +167,11 @@ bridge=$(sed -n '4s/.*"n_context": 3, \(.*\)}$/\1/p' "$tmp/likelihoods")
 tower=$(echo "$two" | cut -d, -f1)
 has grep -qF "{\"id\": 2, \"n_context\": 3, \"choices\": [{$first}, {$bridge}, {\"logprob\": $tower, \"is_greedy\": true, \"tokens\": [3650], \"logprobs\": [$tower]}, {$first}], \"best\": 2, \"best_by_byte\": 2}" "$tmp/likelihoods"
 has grep -q '^{"id": 5, "text": ' "$tmp/likelihoods"
+# What Python takes for white space at a context's end counts as the continuation's.
+printf '{"id": null, "context": "The Eiffel%s", "choices": ["%s"]}\n' '\u3000\u0085' x '' ' \u2003x' >"$tmp/spaces"
+try "$model" --batch "$tmp/spaces" --in-order
+has [ "$(grep -o '"n_context": 3, .*"tokens": \[[0-9, ]*\]' "$tmp/out" | wc -l)" -eq 2 ]
+has grep -qF "$("$study" tokens "$model" -p "$(printf 'The Eiffel\343\200\200\302\205x')" --json | grep -o '"id": [0-9]*' | sed 1,3d | sed 's/.* //' | paste -sd, | sed 's/,/, /g')" "$tmp/out"
 
 # A request that cannot be answered says why, and the rest goes on.
 while IFS='|' read -r why request; do

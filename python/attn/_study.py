@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
 from typing import Any, Dict, List, Optional, Union
 
@@ -14,8 +15,9 @@ from ._library import AttnError, find
 from ._show import View
 
 
-def _words(options: Dict[str, Any]) -> List[str]:
-    words: List[str] = []
+def _words(options: Dict[str, Any]) -> List[bytes]:
+    """As UTF-8, whatever the locale; paths as the system has them."""
+    words: List[Union[str, bytes]] = []
     for name, value in options.items():
         option = ("--" if len(name) > 1 else "-") + name.replace("_", "-")
         if isinstance(value, (range, np.ndarray)) and np.ndim(value) > 0:
@@ -30,8 +32,8 @@ def _words(options: Dict[str, Any]) -> List[str]:
             for each in value if isinstance(value[0], str) else [",".join(map(str, value))]:
                 words += [option, each]
         else:
-            words += [option, str(value)]
-    return words
+            words += [option, os.fsencode(value) if isinstance(value, os.PathLike) else str(value)]
+    return [word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape") for word in words]
 
 
 def _arrays(value: Any) -> Any:
@@ -61,14 +63,15 @@ def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], option
         raise ValueError("case is of a JSON file, and of no model: study case FILE.json")
     other = options.pop("other", None)
     file = options.get("output") if view == "view" else None
-    command = [find("ATTN_STUDY", "study", "study"), view, model, *([] if other is None else [str(other)]),
-               *([] if file else ["--json"])]
+    program = find("ATTN_STUDY", "study", "study")
+    command = [os.fsencode(word) for word in [program, view, model, *([] if other is None else [other]),
+                                              *([] if file else ["--json"])]]
     given = b""
     if isinstance(text, str):
-        command += ["-f", "-"]
+        command += [b"-f", b"-"]
         given = text.encode() + b"\r\n"  # the one end of line that is dropped, whatever the text ends with
     elif text is not None:
-        command += ["--ids", ",".join(map(str, text))]
+        command += [b"--ids", ",".join(map(str, text)).encode()]
     command += _words(options)
     try:
         ended = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -76,7 +79,7 @@ def run(view: str, model: str, text: Union[None, str, NDArray[np.int32]], option
         if isinstance(error, OSError) and error.errno == errno.E2BIG:
             raise ValueError(f"study {view}: {max(map(len, command))} characters are more than an argument of a program may "
                              "have: ids and options are arguments, while a text (a str) may be of any length") from None
-        raise AttnError(f"{command[0]}: {error}") from None
+        raise AttnError(f"{program}: {error}") from None
     said = ended.stderr.decode("utf-8", "replace").strip()
     if ended.returncode != 0:
         raise AttnError(said.split("\n")[-1] or f"study {view}: ended with {ended.returncode}")
