@@ -222,8 +222,12 @@ async function testPrint() {
     }));
     check(ink.every((colours) => colours >= 6), `pictures are there, printed from ${colorScheme}`, ink.join());
     const { patterns } = say('attend', 'The Eiffel Tower is in Paris. The Eiffel');
+    const wide = () => page.evaluate(() => parseFloat(getComputedStyle(document.querySelector('.paper')).width).toFixed(0));
+    const onScreen = await wide();
     await page.emulateMedia({ media: 'print', colorScheme });
     await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+    check((await wide()) === onScreen, 'arcs lie over the same lines', `${onScreen}; ${await wide()}`);
+    check((await page.evaluate(() => document.getElementById('lens-grid').scrollWidth <= document.getElementById('lens-grid').clientWidth)), 'all of its columns are there');
     if (colorScheme === 'light') await checkThumbs(page, (name) => patterns.find(({ layer, head }) => name === `L${layer}H${head}`).rows, 'on paper');
     check(await page.isVisible('#tokens') && await page.isVisible('#lens-grid') && await page.isHidden('.tools') && await page.isHidden('#temperature'), 'on paper there is what can be read, and nothing to click');
     check((await overhang(page)) === '', 'and nothing hangs over', await overhang(page));

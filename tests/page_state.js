@@ -282,6 +282,20 @@ async function checkDropped(page, file, text, what) {
   check(next.top.every(({ probability }, i) => Math.abs(probability - has[i]) < 5e-3), `${what}: its next tokens`, `${has} for ${next.top.map(({ probability }) => probability)}`);
 }
 
+/* A copy of a page whose numbers are another file's keeps these, for it cannot ask that file. */
+async function checkSaved(page, what) {
+  const shown = () => JSON.stringify([run.facts.model, run.n, state.text ?? run.texts.join(''), run.next.at(-1).top.slice(0, 8), run.positions.map((one) => one?.rank)]);
+  const before = await page.evaluate(shown);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.evaluate(() => byId('save').click())]);
+  const copy = path.join(folder, 'of_another.html');
+  await download.saveAs(copy);
+  check(fs.statSync(copy).size < 3e6, 'without the engine and the model', fs.statSync(copy).size);
+  const saved = await open(`file://${copy}`);
+  const after = await saved.evaluate(shown);
+  check(JSON.parse(before)[0] === JSON.parse(after)[0] && JSON.stringify(JSON.parse(before)[3]) === JSON.stringify(JSON.parse(after)[3]) && JSON.stringify(JSON.parse(before)[4]) === JSON.stringify(JSON.parse(after)[4]), `a copy shows the model that answered ${what}`, `${before}; ${after}`);
+  await close(saved, `a copy of another model's page ${what}`);
+}
+
 async function testFiles(live) {
   const random = Buffer.from(Array.from({ length: 5000 }, (_, i) => (i * 7919 + (i >> 3)) & 255));
   const whole = fs.readFileSync(good);
@@ -313,6 +327,7 @@ async function testFiles(live) {
     await page.setInputFiles('#file', path.join(REFERENCE, 'gpt2-q8_0.gguf'));
     await until(page, () => source.ready && run?.facts.model === 'gpt2-q8_0.gguf', null, 'a chosen file is opened');
     await checkDropped(page, path.join(REFERENCE, 'gpt2-q8_0.gguf'), 'the tin man', `a file chosen on a page ${what}`);
+    await checkSaved(page, what);
     await close(page, `files on a page ${what}`);
   }
 }

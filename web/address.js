@@ -142,8 +142,8 @@ const Address = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
 
-  /* Away from its server a page only shows: it takes all numbers with it, and asks nobody. */
-  function saveServed() {
+  /* Away from its server, or from a file that was opened, a page only shows: it takes all numbers with it, and asks nobody. */
+  function saveNumbers() {
     const off = keyOfOff(state.off);
     const address = written();
     want('save', asked('view', '--query', String(state.query), ...(off ? ['--ablate', off] : [])), (view) => {
@@ -153,6 +153,7 @@ const Address = (() => {
       const policy = page.querySelector('meta[http-equiv=Content-Security-Policy]');
       policy.content = policy.content.replace("connect-src 'self'", "connect-src 'none'");
       page.dataset.source = 'frozen';
+      for (const part of ['worker', 'engine', 'weights']) page.querySelector(`#${part}`).replaceChildren();
       page.querySelector('#data').replaceChildren(JSON.stringify(numbers).replace(/</g, '\\u003c'));
       save(page, address);
       byId('save').textContent = say('save');
@@ -163,7 +164,7 @@ const Address = (() => {
     byId('save').textContent = '…';
   }
 
-  byId('save').addEventListener('click', () => (source.kind === 'server' ? saveServed() : save(pristine, written())));
+  byId('save').addEventListener('click', () => (source.kind === 'server' || source.file ? saveNumbers() : save(pristine, written())));
 
   addPart([...Object.keys(NAMES), 'heads', 'part', 'off', 'pinned', 'run', 'tree'], follow, 'always');
   addEventListener('hashchange', () => {

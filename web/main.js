@@ -101,6 +101,12 @@
   addPart(['run', 'source', 'theme', 'problem', 'text'], drawFrame, 'always');
   addPart(['source', 'unanswered'], drawStatus, 'always');
 
+  /* What is drawn over text, or has columns, is on paper as wide as on the screen, and as small as it takes. */
+  addEventListener('beforeprint', () => document.querySelectorAll('.paper, .picture, .lens').forEach((part) => {
+    part.style.setProperty('--width', `${Math.max(part.scrollWidth, part.offsetWidth)}px`);
+    part.style.setProperty('--fit', Math.min(1, PAPER / part.scrollWidth));
+  }));
+
   let width = 0;
   new ResizeObserver(() => {
     if (document.documentElement.clientWidth === width) return;

@@ -61,6 +61,7 @@ const answerers = {
 
 const source = {
   kind: document.documentElement.dataset.source, // "frozen", "engine" or "server"
+  file: null, // whose model answers, in place of the page's own
   answerer: null,
   ready: false, // someone answers
   problem: null, // why nobody does
@@ -138,6 +139,7 @@ async function openSource(file = null, progress = () => {}) {
   try {
     source.answerer ??= answerers[source.kind]();
     await source.answerer.open(file, progress);
+    source.file = file;
     source.ready = true;
   } catch (error) {
     source.problem = error.message;
