@@ -59,12 +59,14 @@ FACE = $(call objects,attn*.c)
 ENGINE = $(filter-out $(FACE) $(addprefix $(BUILD)/,run.o study.o quantize.o),$(call objects,*.c $(ENGINE_ROOMS:%=%/*.c)))
 PROGRAMS = $(call objects,$(PROGRAM_ROOMS:%=%/*.c))
 
-INNER_LOOPS = $(filter-out %/kv_cache.o,$(call objects,attention.c mlp.c sampler.c kernels/*.c layers/*.c gradients/*.c measures/*.c packing/*.c bench/*.c))
+INNER_LOOPS = $(filter-out %/kv_cache.o,$(call objects,attention.c mlp.c sampler.c \
+    $(addsuffix /*.c,kernels layers gradients measures packing bench)))
 $(INNER_LOOPS): FLAGS += $(patsubst -O2,-O3,$(filter -O2,$(CFLAGS)))
 
 # What runs once a command, a file or a token is kept small, but for what goes through all weights.
-SELDOM = $(filter-out %/rearrange.o,$(call objects,binding.c config.c family.c run.c study.c quantize.c \
-    conversation.c generate.c open.c sampling.c session.c snapshot.c vocabulary.c regex/compile.c regex/classes.c regex/pattern.c unicode/charset.c vocab/decoder_json.c vocab/ends_json.c vocab/pieces_json.c vocab/pipeline_json.c vocab/vocab_keys.c \
+SELDOM = $(filter-out %/rearrange.o,$(call objects,binding.c config.c conversation.c family.c generate.c open.c quantize.c run.c \
+    sampling.c session.c snapshot.c study.c vocabulary.c unicode/charset.c $(addprefix regex/,classes.c compile.c pattern.c) \
+    $(addprefix vocab/,decoder_json.c ends_json.c pieces_json.c pipeline_json.c vocab_keys.c) \
     $(addsuffix /*.c,jinja checkpoint hub cli batch)))
 $(SELDOM): FLAGS += $(patsubst -O2,-Os,$(filter -O2,$(CFLAGS)))
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import typing
 import zipfile
+from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +26,12 @@ def plain(value):
     if isinstance(value, list):
         return [plain(each) for each in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def test_words_are_utf8():
+    """Whatever the locale: its own encoding would say other tokens."""
+    words = _study._words({"answer": "ü", "layers": [1, 2], "p": True, "directions": Path("ü")})
+    assert words == [b"--answer", b"\xc3\xbc", b"--layers", b"1,2", b"-p", b"--directions", os.fsencode("ü")]
 
 
 def test_numbers_are_arrays():
