@@ -225,6 +225,9 @@ static void test_loops_of_a_forward_pass(void) {
 
 /* What whoever has the pool blocks, and waits for, does not end the process by way of a worker. */
 static void test_signals(void) {
+#ifdef _OPENMP
+    SKIP("OpenMP's threads are its own");
+#endif
     Error error;
     sigset_t waited, before, pending;
     Threads *threads = threads_new(4, &error);
