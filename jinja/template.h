@@ -15,11 +15,20 @@
 #include "base/json.h"
 #include "base/text.h"
 
+/* A sanitizer's frames are larger. */
+#if defined(__has_feature)
+#define FRAME_SCALE (__has_feature(address_sanitizer) ? 8 : 1)
+#elif defined(__SANITIZE_ADDRESS__)
+#define FRAME_SCALE 8
+#else
+#define FRAME_SCALE 1
+#endif
+
 enum {
     TEMPLATE_MAX_BYTES = 1 << 18, /* of a source; the longest known have 20 KB */
     TEMPLATE_MAX_NESTING = 200,   /* of statements, brackets and operators in a source */
     TEMPLATE_MAX_DEPTH = 1000, /* of what is being evaluated at once: calls of macros, what is within what; */
-    TEMPLATE_MAX_STACK = 256 << 10, /* … and bytes of the stack that this takes */
+    TEMPLATE_MAX_STACK = FRAME_SCALE * (256 << 10), /* … and bytes of the stack that this takes */
     TEMPLATE_MAX_STEPS =
         20000000, /* a node evaluated, or 16 bytes of a text looked at (4, where characters are); a second at most */
     TEMPLATE_MAX_MEMORY = 128 << 20, /* bytes of all values that a rendering has made */
