@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the test programs given, one on each core, shows what each prints when it has ended, and adds up the closing lines.
 # $FRESH (tests/fresh.c) starts them with all signals heard, whatever whoever started this ignores. With TIMES=1 it says
-# how many seconds each one took. Ended from outside, it says which had not ended.
+# how many seconds each one took, and ends one that hangs. Ended from outside, it says which had not ended.
 results=$(mktemp -d) || exit 1
 trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT
@@ -10,7 +10,7 @@ trap 'for test in "$@"; do [ -e "$results/${test##*/}" ] || echo "not ended: $te
 printf '%s\n' "$@" | xargs -P "$(nproc 2>/dev/null || echo 2)" -I{} sh -c '
     trap : TERM # to show what the test had printed
     begun=$(date +%s)
-    output=$("${FRESH:-env}" "$1" 2>&1)
+    output=$(${TIMES:+timeout 1500} "${FRESH:-env}" "$1" 2>&1)
     seconds=${TIMES:+, $(($(date +%s) - begun)) s}
     closing=$(printf "%s\n" "$output" | tail -n 1)
     set -- "$1" "$2" $(printf "%s\n" "$closing" |

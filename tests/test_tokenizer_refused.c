@@ -337,13 +337,13 @@ static void test_bombs(void) {
         close_tokenizer(opened);
     }
     check_refused("decoder", "{'type': 'Sequence', 'decoders': [" GROW "," GROW "," GROW "," GROW "]}",
-                  "more than memory has room for is made of tokens by the 'decoder'");
+                  "not enough memory for what is made of tokens by the 'decoder'");
     check_refused("decoder", "{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': '" A256 "a'}",
                   "longer than 256 bytes, in the decoder: '" A64);
     check_refused("normalizer",
                   "{'type': 'Sequence', 'normalizers': [" GROW "," GROW "," GROW
                   "]}, 'added_tokens': [{'content': 'ab', 'id': 2, 'normalized': true, 'special': false}]",
-                  "the normalizer makes more than memory has room for: 'ab'");
+                  "not enough memory for what the normalizer makes of an added token, 'ab'");
 }
 
 int main(void) {

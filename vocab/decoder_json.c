@@ -152,7 +152,7 @@ static bool show_tokens(const Decoder *decoder, const String *texts, TextBuffer 
     }
     vocab->shown = shown.data;
     return ok ||
-           refuse(decoder, "more than memory has room for is made of tokens by the", (String){"decoder", 7});
+           refuse(decoder, "not enough memory for what is made of tokens by the", (String){"decoder", 7});
 }
 
 bool tokenizer_read_decoder(TokenizerReader *reader, const Json *json, Vocab *vocab, const String *texts) {

@@ -302,8 +302,7 @@ bool tokenizer_sort_added(const TokenizerReader *reader, const String *contents,
         free(rewritten.data);
         if (!ok)
             return tokenizer_refuse(
-                reader,
-                "an added token of which the normalizer makes more than memory has room for:", contents[i]);
+                reader, "not enough memory for what the normalizer makes of an added token,", contents[i]);
     }
     prefixes_sort(&pipeline->as_is);
     prefixes_sort(&pipeline->normalized);
