@@ -177,6 +177,7 @@ static bool spin_until(Threads *threads, bool (*condition)(Threads *)) {
  * condition once more; the waker makes the condition true and then looks for announcements. In the
  * one order of all these (sequentially consistent) operations, either the sleeper sees the condition
  * or the waker sees the sleeper, and takes the mutex, which waits until the sleeper really sleeps.
+ * They are exchanges where stores would do: qemu 7.2 lets an arm64 program's loads pass its stores.
  */
 static void wait_for_work(Threads *threads) {
     if (spin_until(threads, work_or_quit)) return;
@@ -190,7 +191,7 @@ static void wait_for_work(Threads *threads) {
 static void wait_for_end(Threads *threads) {
     if (spin_until(threads, all_finished)) return;
     pthread_mutex_lock(&threads->mutex);
-    atomic_store(&threads->caller_sleeps, true);
+    atomic_exchange(&threads->caller_sleeps, true);
     while (!all_finished(threads)) pthread_cond_wait(&threads->finished, &threads->mutex);
     atomic_store(&threads->caller_sleeps, false);
     pthread_mutex_unlock(&threads->mutex);
@@ -301,7 +302,7 @@ void threads_free(Threads *threads) {
         free(threads);
         return;
     }
-    atomic_store(&threads->quit, true);
+    atomic_exchange(&threads->quit, true);
     wake_workers(threads);
     for (unsigned i = 0; i < threads->n_started; i++) pthread_join(threads->workers[i].handle, NULL);
     pthread_cond_destroy(&threads->finished);
@@ -324,7 +325,7 @@ void parallel_for(Threads *threads, size_t n, size_t grain, LoopBody *body, void
     threads->grain = grain;
     threads->n_pieces = n_pieces;
     atomic_store(&threads->to_finish, n_pieces);
-    atomic_store(&threads->to_deal, n_pieces);
+    atomic_exchange(&threads->to_deal, n_pieces);
     wake_workers(threads);
     work(threads, 0);
     wait_for_end(threads);

@@ -10,8 +10,8 @@ $(addprefix $(BUILD)/tests/test_,attn attn_errors attn_inside attn_texts chat me
 $(BUILD)/tests/test_attn_faults: $(FACE)
 $(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: $(BUILD)/tests/faults.o
 $(BUILD)/tests/test_attn_faults $(BUILD)/tests/test_memory: LDFLAGS += $(WRAPS)
-$(BUILD)/tests/test_threads: LDFLAGS += -Wl,--wrap=parallel_for # to count the loops
-$(BUILD)/tests/test_selfcheck: LDFLAGS += -Wl,--wrap=session_resume # to see from which layer
+$(BUILD)/tests/test_threads: override LDFLAGS += -Wl,--wrap=parallel_for # to count the loops
+$(BUILD)/tests/test_selfcheck: override LDFLAGS += -Wl,--wrap=session_resume # to see from which layer
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/programs.a $(BUILD)/engine.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
