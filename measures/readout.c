@@ -60,11 +60,12 @@ void readout_values(const Readout *readout, const Session *session, const float 
 /* Of a metric of sums of floats: two runs of the same may differ by so much of it. */
 static const double ROUNDING = 1e-6;
 
-bool readout_check(const Readout *readout, const double values[2], Error *error) {
+bool readout_check(Readout *readout, const double values[2], Error *error) {
     if (!isfinite(values[0]) || !isfinite(values[1]))
         return error_set(error, "%s: the logits are not finite; the weights hold NaN or infinity",
                          checkpoint_path(model_checkpoint(readout->subject->model)));
-    return fabs(values[0] - values[1]) > ROUNDING * (1 + fabs(values[0])) ||
+    readout->alike = fabs(values[0] - values[1]) <= ROUNDING * (1 + fabs(values[0]));
+    return !readout->alike ||
            error_set(
                error,
                "the metric is %.6g after the clean and the corrupted text alike, so there is nothing to "

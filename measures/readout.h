@@ -16,6 +16,7 @@ typedef struct Readout {
     float *rows;     /* [n_tokens][d_model] of the unembedding */
     float *normed;   /* [d_model] */
     float *logits;   /* [PACKED_TOKENS][n_vocab], where all are made */
+    bool alike;      /* readout_check found both runs' values the same */
 } Readout;
 
 bool readout_begin(Readout *readout, const Subject *subject, const Metric *metric, Arena *arena,
@@ -25,7 +26,7 @@ bool readout_begin(Readout *readout, const Subject *subject, const Metric *metri
 void readout_values(const Readout *readout, const Session *session, const float *resid, size_t n,
                     double *values);
 
-/* Whether the metric's values of two runs are numbers, and not the same but for rounding: else nothing tells one from the other. */
-bool readout_check(const Readout *readout, const double values[2], Error *error);
+/* Whether the metric's values of two runs are numbers, and not the same but for rounding (alike): else nothing tells one from the other. */
+bool readout_check(Readout *readout, const double values[2], Error *error);
 
 #endif

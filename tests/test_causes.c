@@ -36,6 +36,12 @@ static void write_pairs(void) {
                    "Hi", "Ho", "zz") ", \"wrong\": \"b\"}\n" PAIR("Hi", "Ho", "zz") ", \"wrong\": \"b\"}\n",
                1);
     write_text("kinds", PAIR("Hi", "Ho", "a") ", \"wrong\": \"b\"}\n" PAIR("Hi", "Ho", "a") "}\n", 1);
+    /* Where heads give nothing, the last token alone counts. */
+#define STILL PAIR("a b", "b b", "a") "}\n"
+#define STIRRED PAIR("a b", "a a", "a") "}\n"
+    write_text("alike", STILL, 2);
+    write_text("longer", STILL PAIR("a b a", "a a a", "a") "}\n", 1);
+    write_text("stirred", STILL STIRRED STILL STIRRED, 1);
     write_text("first", PAIR("Hi", "Bi", "a") "}\n" PAIR("Hi", "Ho", "a") "}\n", 1);
     write_text("grown", PAIR("a", "b", "b") "}\n", 1);
     write_text("grown-two", PAIR("a", "b", "bc") "}\n", 1);
@@ -450,6 +456,21 @@ static void test_nothing_there(void) {
          1},
         {"$study patch $T/deaf -p 'a b' --corrupted 'a a' --answer '#5' --path L0H0:final",
          {"Both runs have the same bits there: these patches change nothing."}},
+        {"$study patch $T/deaf --pairs $T/alike --what z",
+         {"none of the 2 pairs fits; line 1: the metric is"},
+         1},
+        {"$study patch $T/deaf --pairs $T/longer --what resid",
+         {"line 2: 7 tokens, where the pairs before have 5"},
+         1},
+        {"$study patch $T/deaf --pairs $T/stirred --what resid --top 0",
+         {"mean of 2 pairs\n", "clean -3.2547, corrupted -2.7511\n",
+          "2 pairs left out; the first:\nline 1: the metric is"}},
+        {"$study patch $T/deaf --pairs $T/stirred --path L0MLP:final --json",
+         {"\"n_pairs\": 2, \"n_left_out\": 2, \"left_out\": \"line 1: the metric is"}},
+        {"$study faithful $T/deaf --pairs $T/stirred --keep L0MLP:final",
+         {"mean of 2 pairs\n", "2 pairs left out; the first:\nline 1: the metric is"}},
+        {"$study faithful $T/deaf --pairs $T/stirred --find 1 --kl",
+         {"mean of 2 pairs\n", "2 pairs left out; the first:\nline 1: the metric is"}},
         {"$study patch $g -p Hi --corrupted Ho --answer a --path L1H0:L0MLP",
          {"the receiver does not read what the sender writes"},
          1},

@@ -37,22 +37,28 @@ static bool keep_corrupted(PairLoop *loop, const Tokens *tokens, Error *error) {
     return true;
 }
 
+/* Of many the pair under way is left out, and why is kept of the first; a single one is an error. */
+static bool leave_out(PairLoop *loop, const Error *why, Error *error) {
+    if (!loop->options->file) return error_set(error, "%s", why->message);
+    if (loop->n_left_out++ == 0)
+        error_set(&loop->left_out, "line %zu: %s", loop->pairs.pair.line, why->message);
+    return true;
+}
+
 static bool run_pair(PairLoop *loop, PairRun *run, void *user, Error *error) {
     const Pair *pair = &loop->pairs.pair;
     bool single = !loop->options->file;
     Arena arena = {0};
     Error why;
-    if (!pair_fits(&loop->pairs, pair, &why)) {
-        if (single) return error_set(error, "%s", why.message);
-        if (loop->n_left_out++ == 0) error_set(&loop->left_out, "line %zu: %s", pair->line, why.message);
-        return true;
-    }
+    if (!pair_fits(&loop->pairs, pair, &why)) return leave_out(loop, &why, error);
     loop->n_tokens = pair->clean.n;
+    loop->shows_nothing = false;
     bool ok = choose_metric(loop, pair, error) &&
               (!single || keep_corrupted(loop, &pair->corrupted, error)) && run(user, pair, &arena, error);
     arena_free(&arena);
     if (ok || single || interrupted()) return ok;
     error_set(&why, "%s", error->message);
+    if (loop->shows_nothing) return leave_out(loop, &why, error);
     return error_set(error, "%s: line %zu: %s", loop->options->file, pair->line, why.message);
 }
 

@@ -177,6 +177,7 @@ static bool run_paths(void *user, const Pair *pair, Arena *arena, Error *error) 
     bool ok = paths_run(&paths, pair->clean.ids, pair->corrupted.ids, &v->loop.metric, arena, error) &&
               (v->rows || make_rows(v, v->n_paths, error));
     double clean = paths.values[!v->noising], corrupted = paths.values[v->noising];
+    v->loop.shows_nothing = paths.readout.alike;
     for (size_t i = 0; ok && i < v->n_paths; i++) {
         PatchRow *row = &v->rows[i];
         char from[20], to[20];
@@ -243,7 +244,7 @@ static bool fill(PatchView *v, Patching *patching, Error *error) {
 static bool same_length(PatchView *v, const Pair *pair, Error *error) {
     size_t before = v->n_tokens;
     v->n_tokens = pair->clean.n;
-    if (v->loop.n_pairs == 0 || !patch_has_positions(v->what) || pair->clean.n == before) return true;
+    if (before == 0 || !patch_has_positions(v->what) || pair->clean.n == before) return true;
     return error_set(
         error,
         "%zu tokens, where the pairs before have %zu; a table of positions wants as many in all (--what z, "
@@ -271,6 +272,7 @@ static bool run_cells(void *user, const Pair *pair, Arena *arena, Error *error) 
     patching.from = v->from, patching.to = v->to;
     bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids,
                              &v->loop.metric, error);
+    v->loop.shows_nothing = patching.readout.alike;
     bool whole = ok && fill(v, &patching, error);
     /* Of a single pair what is done is worth having; of many only those that are. */
     v->partial = ok && !whole && interrupted() && !v->pair.file;
