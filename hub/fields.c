@@ -22,7 +22,7 @@ const Json *hub_get(const Json *config, const char *key) { return hub_not_null(h
 bool hub_listed(const char *list, const char *word) {
     char spaced[96];
     snprintf(spaced, sizeof spaced, " %s ", word);
-    return !list || strstr(list, spaced);
+    return !list || (strstr(list, spaced) != NULL) != (*list == '!');
 }
 
 double hub_real(Builder *builder, const Json *config, const char *key, double otherwise) {

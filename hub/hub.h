@@ -52,7 +52,7 @@ const Json *hub_get(const Json *config, const char *key);
 /* Finds it likewise, and a null, too. */
 const Json *hub_find(const Json *config, const char *key);
 
-/* Whether a word is one of a list, between spaces; NULL lists all. */
+/* Whether a word is one of a list, between spaces; NULL lists all, and one behind a '!' all other words. */
 bool hub_listed(const char *list, const char *word);
 
 /* Whether a key of config.json becomes one of GGUF in that family, as it stands. */

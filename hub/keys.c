@@ -8,7 +8,8 @@
 
 /*
  * A key of GGUF, its type, the names that config.json may give it, the first that is there, and the model_types whose code
- * reads them, between spaces; NULL: all. A first name goes before a second in a row, and a first row before a second.
+ * reads them, between spaces, or behind a '!' those whose code does not; NULL: all. A first name goes before a second in a
+ * row, and a first row before a second.
  */
 typedef struct KeyRow {
     const char *gguf;
@@ -29,7 +30,10 @@ static const KeyRow keys[] = {
     {".attention.head_count", VALUE_U32, {"num_attention_heads", "n_head", "num_heads", "n_heads"}},
     {".attention.head_count_kv",
      VALUE_U32,
-     {"num_key_value_heads", "num_kv_heads", "n_head_kv", "attn_config.kv_n_heads"}},
+     {"num_key_value_heads"},
+     "! gpt2 gpt_neo gpt_neox gptj codegen gpt_bigcode opt bloom mpt falcon baichuan "},
+    {".attention.head_count_kv", VALUE_U32, {"num_kv_heads", "n_head_kv"}, " falcon "},
+    {".attention.head_count_kv", VALUE_U32, {"attn_config.kv_n_heads"}, " mpt "},
     {".attention.key_length", VALUE_U32, {"head_dim"}},
     {".attention.value_length", VALUE_U32, {"head_dim"}},
     {".attention.layer_norm_rms_epsilon", VALUE_F32, {"rms_norm_eps"}},

@@ -257,6 +257,13 @@ static void test_unread(void) {
               string_equals(unread, "magic_scale, sliding_window, rope_scaling.attn_factor"),
           "'%.*s'", (int)unread.n, unread.data);
     checkpoint_close(checkpoint);
+    /* whose class has no such key */
+    checkpoint = opened("{\"model_type\": \"gpt_neox\", " BASE ", \"num_key_value_heads\": 1}");
+    CHECK(checkpoint && checkpoint_string(checkpoint, "attn.unread_keys", &unread, NULL) &&
+              string_equals(unread, "num_key_value_heads") &&
+              !checkpoint_has(checkpoint, "gptneox.attention.head_count_kv"),
+          "'%.*s'", (int)unread.n, unread.data);
+    checkpoint_close(checkpoint);
     /* in a RoPE of some layers, too: those with a window read less of theirs */
     checkpoint = opened(
         "{\"model_type\": \"gemma3_text\", " BASE
