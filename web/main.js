@@ -25,7 +25,7 @@
     if (!first) return;
     const { facts } = run;
     const name = facts.model.split('/').at(-1);
-    const words = [visible(name), `${facts.architecture}, ${facts.type}`, say('layers_of', facts.n_layer, facts.n_head), !isBlank && run.n === 1 ? say('token_of') : say('tokens_of', isBlank ? 0 : run.n)];
+    const words = [visible(name), `${facts.architecture}, ${facts.type}`, say('layers_of', facts.n_layer, facts.n_head), say('tokens_of', isBlank ? 0 : run.n)];
     if (state.text === null && run.n_prompt < run.n) words.push(say('generated_of', run.n - run.n_prompt));
     if (facts.patterns.layers.length < facts.n_layer) words.push(say('kept_of', facts.patterns.layers.length));
     byId('facts').textContent = words.join(' · ');

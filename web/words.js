@@ -1,4 +1,4 @@
-/* All words of the page, in English and Chinese. {0}, {1} … stand for what is put there. */
+/* All words of the page, in English and Chinese. {0}, {1} … stand for what is put there, {0s} for an s unless that is 1. */
 
 const WORDS = {
   skip: ['Skip to the text', '跳到文本'],
@@ -28,11 +28,10 @@ const WORDS = {
   'engine failed': ['The engine does not run here, so this page only shows what was computed before: {0}', '引擎在此无法运行，页面只显示事先算好的内容：{0}'],
   'too large': ['it has {0}, and a page can hold some 2 GB: ./study serve takes larger models', '它有 {0}，而页面最多容纳约 2 GB：更大的模型请用 ./study serve'],
   'server gone': ['study serve no longer answers, so the numbers stay those of before. Start it again, and open the address that it prints.', 'study serve 不再应答，数值停留在之前的状态。请重新启动它，并打开它给出的地址。'],
-  layers_of: ['{0} layers × {1} heads', '{0} 层 × {1} 头'],
-  tokens_of: ['{0} tokens', '{0} 个词元'],
-  token_of: ['1 token', '1 个词元'],
+  layers_of: ['{0} layer{0s} × {1} head{1s}', '{0} 层 × {1} 头'],
+  tokens_of: ['{0} token{0s}', '{0} 个词元'],
   generated_of: ['the last {0} generated', '最后 {0} 个由模型生成'],
-  kept_of: ['patterns of {0} layers kept (--layers)', '保留了 {0} 层的注意力图（--layers）'],
+  kept_of: ['patterns of {0} layer{0s} kept (--layers)', '保留了 {0} 层的注意力图（--layers）'],
   'made by': ['Made by attn {0}: ', '由 attn {0} 生成：'],
   footer: ['All numbers are defined in attn’s docs/STUDY.md. Layers, heads and positions count from 0, ranks from 1.', '所有数值的定义见 attn 的 docs/STUDY.md。层、头、位置从 0 数起，排名从 1 数起。'],
 
@@ -105,7 +104,7 @@ const WORDS = {
   table: ['As a table', '列成表格'],
   'go on': ['Go on with “{0}”', '以“{0}”接着写'],
   follows: ['the token that follows in the text', '文本中紧随其后的词元'],
-  'all others': ['{0} others', '其余 {0} 个'],
+  'all others': ['{0} other{0s}', '其余 {0} 个'],
   p: ['p', 'p'],
   bits: ['bits', '比特'],
   logit: ['logit', 'logit'],
@@ -174,7 +173,7 @@ const WORDS = {
   cell: ['query {0} → key {1}: {2} {3}', '查询 {0} → 键 {1}：{2} {3}'],
   rounded: ['(to 1/255; weights below {0} are not in this page)', '（精确到 1/255；小于 {0} 的权重不在此页）'],
   'nothing is left': ['nothing is left', '什么也不剩'],
-  others: ['{0} others', '其余 {0} 个'],
+  others: ['{0} other{0s}', '其余 {0} 个'],
   'looks from': ['from', '来自'],
 
   'all steps': ['All steps', '全部步骤'],
@@ -192,7 +191,7 @@ const WORDS = {
   sum: ['sum', '合计'],
   'shared kv': ['its keys and values are those of kv head {0}', '键和值取自 kv 头 {0}'],
   'after RoPE': ['q and k after RoPE', 'q 和 k 经过 RoPE'],
-  window: ['a window of {0} keys', '窗口为 {0} 个键'],
+  window: ['a window of {0} key{0s}', '窗口为 {0} 个键'],
   'query asks': ['The query asks', '查询发问'],
   'values flow': ['Values flow in by their shares', '值按份额流入'],
   'picture dot': ['The query meets each key: how well do they fit?', '查询与每个键相遇：有多契合？'],
@@ -200,7 +199,7 @@ const WORDS = {
   'picture mask': ['What comes later must not be seen: its score becomes −∞.', '后面的内容不可见：其分数变为 −∞。'],
   'picture softmax': ['The softmax makes shares of one: the largest takes most.', 'softmax 把分数变成总和为一的份额：最大的拿得最多。'],
   'picture values': ['Each value is added by its share. The sum is what the head carries to this token.', '每个值按份额相加。总和就是这个头带给该词元的内容。'],
-  'lighter keys': ['{0} lighter keys are left out: {1} in all.', '略去 {0} 个较轻的键：合计 {1}。'],
+  'lighter keys': ['{0} lighter key{0s} left out: {1} in all.', '略去 {0} 个较轻的键：合计 {1}。'],
   'scores missing': ['To stay small this page keeps the scores of query {0} only; study view … --query {1} keeps those of this one.', '为了小巧，此页只保留查询 {0} 的分数；study view … --query {1} 可保留这一个的。'],
   'show query': ['Show query {0}', '显示查询 {0}'],
   'step table': ['As a table', '列成表格'],
@@ -282,8 +281,8 @@ const WORDS = {
   'patch text': ['The second text differs in a word or two, so that the model answers something else. One number of the first, clean run is put into the run of the second, corrupted text, at one place alone: how far does that bring the answer back? At 0 % it is as if nothing had been done, at 100 % the answer is all back. The places where it comes back are its way through the model. This is activation patching, as study patch does it.', '第二段文本只有一两个词不同，于是模型给出别的回答。把第一段（原文）运行中的一处数值放进第二段（改文）的运行，只放这一处：答案能回来多少？0 % 等于什么也没做，100 % 则完全回来。答案回来的那些地方，就是它在模型里走过的路。这就是激活修补，做法同 study patch。'],
   'clean text': ['Clean: the text above', '原文：上面的文本'],
   'corrupted text': ['Corrupted: change a word here', '改文：在此改一个词'],
-  'same texts': ['Both texts are the same {0} tokens: change a word of the second one.', '两段文本是相同的 {0} 个词元：请改动第二段的一个词。'],
-  'other lengths': ['The first text has {0} tokens and the second one {1}; to be compared place by place they must have as many. The tokens that are marked above make the difference.', '第一段有 {0} 个词元，第二段有 {1} 个；逐处比较要求两者一样多。上面标出的词元就是差别所在。'],
+  'same texts': ['Both texts are the same {0} token{0s}: change a word of the second one.', '两段文本是相同的 {0} 个词元：请改动第二段的一个词。'],
+  'other lengths': ['The first text has {0} token{0s} and the second one {1}; to be compared place by place they must have as many. The tokens that are marked above make the difference.', '第一段有 {0} 个词元，第二段有 {1} 个；逐处比较要求两者一样多。上面标出的词元就是差别所在。'],
   answer: ['Answer', '答案'],
   against: ['against', '对比'],
   'against nothing': ['nothing: its probability alone', '无：只看它自身的概率'],
@@ -319,7 +318,7 @@ const WORDS = {
   done: ['Try your own', '自己试试'],
   'of steps': ['{0} of {1}', '第 {0} 步，共 {1} 步'],
   'tour 1': ['Pieces', '词元'],
-  'tour 1 text': ['The text becomes {0} tokens: words and pieces of words. A name that no training text holds falls into several. Touch one: how surprised was the model? The darker, the more.', '文本先变成 {0} 个词元：词，或词的碎片。训练文本里没有的名字会裂成几块。点一个看看：模型有多意外？颜色越深越意外。'],
+  'tour 1 text': ['The text becomes {0} token{0s}: words and pieces of words. A name that no training text holds falls into several. Touch one: how surprised was the model? The darker, the more.', '文本先变成 {0} 个词元：词，或词的碎片。训练文本里没有的名字会裂成几块。点一个看看：模型有多意外？颜色越深越意外。'],
   'tour 2': ['A guess', '猜测'],
   'tour 2 text': ['After each token the model spreads its bets over all {0} tokens it knows. After “{1}” its best is “{2}”, with {3}. Move the temperature: low is steadier, high more daring.', '在每个词元之后，模型把赌注分到它认识的全部 {0} 个词元上。在“{1}”之后它最看好“{2}”：{3}。调一调温度：低则更稳，高则更大胆。'],
   'tour 3': ['A question', '发问'],
@@ -345,7 +344,7 @@ const LANGUAGES = { en: 0, zh: 1 };
 function say(key, ...values) {
   const words = WORDS[key];
   if (!words) throw new Error(`no words for '${key}'`);
-  return words[LANGUAGES[state.language]].replace(/\{(\d)\}/g, (_, i) => values[i]);
+  return words[LANGUAGES[state.language]].replace(/\{(\d)(s?)\}/g, (_, i, s) => (s && values[i] === 1 ? '' : s || values[i]));
 }
 
 addPart(['language'], () => {
