@@ -226,8 +226,9 @@ static bool check_svg(Page *page, Error *error) {
     if (!parse_head(&at, &layer, &head, &one) || !one || *at)
         return error_set(error, "--svg takes a head such as L3H7, not '%s'", page->svg);
     if (layer >= config->n_layer || head >= config->n_head)
-        return error_set(error, "--svg: there is no %s: the model has %zu layers of %zu heads, from 0 on",
-                         page->svg, config->n_layer, config->n_head);
+        return error_set(error, "--svg: there is no %s: the model has %zu layer%s of %zu head%s, from 0 on",
+                         page->svg, config->n_layer, config->n_layer == 1 ? "" : "s", config->n_head,
+                         config->n_head == 1 ? "" : "s");
     if (!study_check_heads(page->study, (size_t)layer, error)) return false;
     page->figure = (Patterns){.layer = (size_t)layer, .n_layers = 1, .head = (size_t)head, .n_heads = 1};
     return true;

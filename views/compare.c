@@ -246,8 +246,8 @@ static bool show(Study *study, void *view, Error *error) {
     else if (is_json(report))
         json_null(report, "layers");
     else
-        printf("patterns are not compared: %zu layers of %zu heads against %zu of %zu\n", a->n_layer,
-               a->n_head, b->n_layer, b->n_head);
+        printf("patterns are not compared: %zu layer%s of %zu head%s against %zu of %zu\n", a->n_layer,
+               a->n_layer == 1 ? "" : "s", a->n_head, a->n_head == 1 ? "" : "s", b->n_layer, b->n_head);
     if (comparison->n_layer && !is_json(report))
         print_styled(report, STYLE_DIM,
                      "|A_B - A_A| of the attention weights, over heads, queries and keys\n"

@@ -94,7 +94,7 @@ static void print_legend(const Study *study, const RolloutView *view) {
     const Report *report = &study->report;
     printf("query %zu ", view->query);
     print_token(report, study->subject.tokens.ids[view->query], 0);
-    printf(", %zu layers\n", view->rollout.n_layers);
+    printf(", %zu layer%s\n", view->rollout.n_layers, view->rollout.n_layers == 1 ? "" : "s");
     print_style(report, STYLE_DIM);
     puts("rollout: share of each token when every layer mixes by the mean pattern of its\n"
          "heads, half of it and half of the position itself; uniform: if each looked at\n"
