@@ -384,7 +384,7 @@ bool attn_hidden(AttnSession *session, const int32_t *tokens, size_t n, float *h
     for (size_t i = 0; i < model_config(session->model->model)->d_model; i++)
         if (!isfinite(hidden[i])) {
             session_rewind(session->session, 0); /* as the call can be made again */
-            return refuse(error, "the hidden state is not finite (see attn_feed)");
+            return refuse(error, "the hidden state is not finite");
         }
     return true;
 }

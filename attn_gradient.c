@@ -57,7 +57,7 @@ static bool logits_gradient(void *user, size_t position, size_t n, float *logits
     GradientRun *run = user;
     const size_t n_vocab = model_config(run->session->model->model)->n_vocab;
     for (size_t i = 0; i < n; i++) differentiate(run, position + i, logits + i * n_vocab, n_vocab);
-    return isfinite(run->value) || error_set(error, "the metric is not finite (see attn_feed)");
+    return isfinite(run->value) || error_set(error, "the metric is not finite");
 }
 
 static bool check_terms(const GradientRun *run, size_t n, Error *error) {

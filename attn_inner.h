@@ -44,7 +44,7 @@ static inline bool refuse(AttnError *error, const char *what) {
 }
 
 static inline bool has_tokenizer(const AttnModel *model, AttnError *error) {
-    return model->tokenizer || refuse(error, "the model has no vocabulary: name one in AttnModelOptions");
+    return model->tokenizer || refuse(error, "the model has no vocabulary: open it with a `tokenizer`");
 }
 
 static inline AttnActivation activation_of(const Activation *seen) {

@@ -35,7 +35,7 @@ static void test_a_model_without_vocabulary(void) {
     CHECK(attn_feed(world.session, tokens, 3, logits, 1, &error), "%s", error.message);
     CHECK(memcmp(logits, wanted + 2 * world.n_vocab, world.n_vocab * sizeof *logits) == 0, "other logits");
     CHECK(!attn_tokenize(world.model, "a", 1, 0, tokens, 3, &n, &error) && n == 7, "tokens");
-    CHECK(strstr(error.message, "no vocabulary") && strstr(error.message, "AttnModelOptions"), "%s",
+    CHECK(strstr(error.message, "no vocabulary") && strstr(error.message, "with a `tokenizer`"), "%s",
           error.message);
     error.message[0] = '\0';
     CHECK(!attn_generate(world.session, "a", NULL, NULL, &error) && strstr(error.message, "no vocabulary"),

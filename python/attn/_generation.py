@@ -10,7 +10,7 @@ from typing import Callable, Generator, Iterable, Iterator, List, Optional, Sequ
 import numpy as np
 from numpy.typing import NDArray
 
-from ._library import Error, Sampling, check, library
+from ._library import Error, Sampling, check, count, library
 from ._session import OpenFile, Session
 
 
@@ -33,7 +33,7 @@ class Generation(Iterator[str]):
             raise
 
     def __repr__(self) -> str:
-        return f"<attn.Generation of {len(self.tokens)} tokens, {self.end or 'under way'}>"
+        return f"<attn.Generation of {count(len(self.tokens), 'token')}, {self.end or 'under way'}>"
 
     @property
     def tokens(self) -> List[int]:

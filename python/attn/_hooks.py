@@ -13,7 +13,7 @@ from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Map
 import numpy as np
 from numpy.typing import NDArray
 
-from ._library import Activation, Copies, Copy, library
+from ._library import Activation, Copies, Copy, count, library
 from ._session import Floats, Session, Watch
 from ._show import Heads, table
 from ._sites import HEADED, KEYED, PIECEMEAL, SCALES, SIDE_BY_SIDE, TURNED, Hooks, Place, Site
@@ -74,7 +74,7 @@ class Cache(Mapping[str, Floats]):
 
     def __repr__(self) -> str:
         size = sum(array.nbytes for array in self._arrays.values())
-        return f"<attn.Cache of {len(self)} arrays, {len(self.tokens)} tokens, {size / 1e6:.1f} MB>"
+        return f"<attn.Cache of {count(len(self), 'array')}, {count(len(self.tokens), 'token')}, {size / 1e6:.1f} MB>"
 
     def _repr_html_(self) -> str:
         return table(self._arrays)

@@ -15,6 +15,11 @@ class AttnError(RuntimeError):
     """The library could not do something: it says so in one line for a person: what, where, what to do."""
 
 
+def count(n: int, what: str) -> str:
+    """So many of them, as one says it."""
+    return f"{n} {what}{'s' * (n != 1)}"
+
+
 def find(variable: str, installed: str, in_tree: str) -> str:
     """The path that the environment names, else that of the installed file, else that of the tree this package lies in."""
     here = Path(__file__).resolve().parent

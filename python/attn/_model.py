@@ -20,7 +20,7 @@ from ._generation import Generation
 from ._gradients import NO_GRADIENT, Metric, WayBack
 from ._hooks import Asking, Cache, Hook, Names, Run, Stream, select
 from ._library import (TOKENIZE_ENDS, TOKENIZE_SPECIAL, AttnError, ChatOptions, Error, Message, ModelOptions, Part, Sampling,
-                       check, library)
+                       check, count, library)
 from ._session import Floats, Ids, Int, OpenFile, Session, as_ids, whole
 from ._show import View
 from ._sites import Hooks, Place, Site
@@ -99,8 +99,8 @@ class Model:
     def __repr__(self) -> str:
         c = self.config
         closed = ", closed" if self._file is None else ""
-        return (f"<attn.Model {self._name}: {c.architecture}, {c.n_layer} layers of {c.n_head} heads, "
-                f"d_model {c.d_model}, {c.n_vocab} tokens{closed}>")
+        return (f"<attn.Model {self._name}: {c.architecture}, {count(c.n_layer, 'layer')} of {count(c.n_head, 'head')}, "
+                f"d_model {c.d_model}, {count(c.n_vocab, 'token')}{closed}>")
 
     def close(self) -> None:
         """No more calls of this model: they raise AttnError. The file stays open for the sessions that there are."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._library import (CACHES, MOVE, STOP, VISIT, WANTS, AttnError, Copies, Error, GradientProbe, Probe, SessionOptions, check,
-                       library)
+                       count, library)
 
 Floats = NDArray[np.float32]
 Int = Union[int, "np.integer[Any]"]
@@ -199,7 +199,7 @@ class Session:
     def __repr__(self) -> str:
         if not self._free.alive:
             return "<attn.Session, closed>"
-        return f"<attn.Session of {len(self.tokens)} tokens, room for {self.n_ctx}>"
+        return f"<attn.Session of {count(len(self.tokens), 'token')}, room for {self.n_ctx}>"
 
     def close(self) -> None:
         """Gives its memory back; a second time does nothing."""

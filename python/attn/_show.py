@@ -9,6 +9,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._library import count
+
 LEAST = 0.02  # lighter weights are left out of a picture
 ROWS = 50  # of a table
 _SIDE = 160  # pixels of a head
@@ -33,7 +35,7 @@ class Heads:
         self.str_tokens: List[str] = list(str_tokens)
 
     def __repr__(self) -> str:
-        return f"<attn.Heads of layer {self.layer}: {len(self.pattern)} heads, {len(self.str_tokens)} tokens>"
+        return f"<attn.Heads of layer {self.layer}: {count(len(self.pattern), 'head')}, {count(len(self.str_tokens), 'token')}>"
 
     def _repr_html_(self) -> str:
         return _pictures([(f"L{self.layer}H{head}", weights) for head, weights in enumerate(self.pattern)], self.str_tokens)
@@ -110,7 +112,8 @@ class View(Dict[str, Any]):
 
     def _repr_html_(self) -> str:
         model = os.path.basename(str(self.get("model", "")))
-        parts = [f"<p><b>{shown(str(self.get('command')))}</b> {shown(model)}, {len(self.get('tokens', []))} tokens</p>"]
+        n = count(len(self.get("tokens", [])), "token")
+        parts = [f"<p><b>{shown(str(self.get('command')))}</b> {shown(model)}, {n}</p>"]
         facts = {key: _said(value) for key, value in self.items() if key not in _COMMON and value is not None}
         parts.append(f"<p>{' · '.join(f'{shown(key)} {value}' for key, value in facts.items() if value)}</p>")
         tokens = [str(token["token"]) for token in self.get("tokens", [])]

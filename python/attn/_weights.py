@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._library import Error, Matrix, check, library
+from ._library import Error, Matrix, check, count, library
 from ._session import Floats
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Weights(Mapping[str, Floats]):
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return f"<attn.Weights of {self._model!r}: {len(self)} arrays>"
+        return f"<attn.Weights of {self._model!r}: {count(len(self), 'array')}>"
 
     def __getitem__(self, name: str) -> Floats:
         row = self._rows.get(name)

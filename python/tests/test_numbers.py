@@ -80,6 +80,12 @@ def test_a_batch_has_the_bits_of_runs():
         assert np.array_equal(model().batch(["ab", "cab"])[1], model().run("cab"))
 
 
+def test_without_a_vocabulary():
+    with fails(attn.AttnError, "the model has no vocabulary: open it with a `tokenizer`$"):
+        attn.load(reference("qwen3moe")).to_tokens("a")
+    assert attn.load(reference("qwen3moe"), tokenizer=LETTERS).to_tokens("a").size
+
+
 def test_tokens():
     gpt2, llama = model(), model("llama-f32")
     for loaded in (gpt2, llama):
@@ -196,7 +202,7 @@ def test_generated_texts_are_the_library_s():
 def test_generation_ends_when_nobody_asks():
     writes = model().generate("the cat", 10, seed=1)
     next(writes)
-    assert len(writes.tokens) == 1 and writes.end is None and "1 tokens, under way" in repr(writes)
+    assert len(writes.tokens) == 1 and writes.end is None and "of 1 token, under way" in repr(writes)
     writes.close()
     assert writes.end == "closed" and list(writes) == []
     with fails(ValueError, "some text"):
