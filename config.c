@@ -16,16 +16,16 @@ enum {
 static const Family *read_family(KeyReader *reader) {
     String name = {"", 0}, type = {"", 0};
     char known[480];
+    if (checkpoint_n_tensors(reader->checkpoint) == 0 && checkpoint_n_values(reader->checkpoint) > 0) {
+        keys_fail(reader, "holds a vocabulary only, no weights");
+        return NULL;
+    }
     if (!checkpoint_has(reader->checkpoint, "general.architecture")) {
         keys_fail(reader, "no model in it: metadata key 'general.architecture' is missing");
         return NULL;
     }
     if (!checkpoint_string(reader->checkpoint, "general.architecture", &name, reader->error)) {
         reader->ok = false;
-        return NULL;
-    }
-    if (checkpoint_n_tensors(reader->checkpoint) == 0) {
-        keys_fail(reader, "holds a vocabulary only, no weights");
         return NULL;
     }
     if (checkpoint_string(reader->checkpoint, "general.type", &type, NULL) &&

@@ -207,6 +207,8 @@ static void test_others(void) {
         refuses(i, "$T/F -z $T/V", "$T/F/config.json", "this is a file of the model");
         refuses(i, "$T/one -z $T/vocabulary", "$T/vocabulary", "this is a file of the vocabulary");
     }
+    CHECK(shell(0, "$run $T/V -p a") == 1 && strstr(text, "/V: holds a vocabulary only, no weights\n"), "%s",
+          text);
     CHECK(shell(0, "$run $T/F -f $T/prompt -n 0 --logits $T/prompt") == 1 &&
               strstr(text, "prompt: this is the text that is read; choose another name\n"),
           "%s", text);
