@@ -365,6 +365,14 @@ async function testChanges(live) {
   check(moved.includes('gan'), 'what moved most is said', moved);
   shows(moved.match(/([\d.]+ %)/)[1], top.baseline, 'from', ERROR);
   check((await page.locator('.box.off').count()) === 1, 'its box is crossed out');
+  for (const factor of [0.97, 0.997, 0.99999]) { // two numbers are never told as one
+    await page.evaluate((by) => change({ off: { L3H4: by } }), factor);
+    await answered(page);
+    const [, from, to] = (await textOf(page, '#changes .moved')).match(/: ([\d.]+) % → ([\d.]+) %$/) ?? [];
+    check(from !== to && from !== undefined, `a change by little, L3H4 × ${factor}`, `${from} → ${to}`);
+  }
+  await page.evaluate(() => change({ off: { L3H4: 0 } }));
+  await answered(page);
   await page.hover(box('L5H2'));
   await click(page, '[data-part=L5H2] .cut');
   await checkChange('L3H4,L5H2', 'two heads off');

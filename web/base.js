@@ -224,9 +224,9 @@ const isolate = (text) => `\u2068${text}\u2069`;
 const placeOf = (position) => `${position} “${isolate(labelOf(position))}”`;
 
 /* Numbers. */
-function percent(p) {
-  const digits = p >= 0.0995 ? 1 : p >= 0.00995 ? 2 : 3;
-  return p > 0 && p < 0.000005 ? '< 0.001 %' : `${(100 * p).toFixed(digits)} %`;
+function percent(p, more = 0) { // digits than usual
+  const digits = (p >= 0.0995 ? 1 : p >= 0.00995 ? 2 : 3) + more, least = 10 ** -digits;
+  return p > 0 && 100 * p < least / 2 ? `< ${least.toFixed(digits)} %` : `${(100 * p).toFixed(digits)} %`;
 }
 
 const minus = (text) => text.replace('-', '−');

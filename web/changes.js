@@ -1,6 +1,7 @@
 /* The parts that are off or scaled, what that changed, and the way back. */
 
 (() => {
+  const LEAST_MOVED = 1e-7; // by less nothing has moved
   const bar = byId('changes');
   const frozen = () => (source.kind === 'frozen' ? run.without : null); // the one change that a page without an engine holds
 
@@ -13,10 +14,16 @@
       return { id, from, to, by: Math.max(to[0] - from[1], from[0] - to[1]) };
     });
     const most = moved.reduce((a, b) => (a.by >= b.by ? a : b));
-    return most.by > 0 ? most : null;
+    return most.by > LEAST_MOVED ? most : null;
   }
 
-  const withinBounds = ([least, most]) => (least < most ? `< ${percent(most).replace(/^< /, '')}` : percent(most));
+  const withinBounds = ([least, most], more) => (least < most ? `< ${percent(most, more).replace(/^< /, '')}` : percent(most, more));
+
+  /* Both in words, in as many digits as tell them apart. */
+  function apart(from, to, more = 0) {
+    const texts = [withinBounds(from, more), withinBounds(to, more)];
+    return texts[0] === texts[1] ? apart(from, to, more + 1) : texts;
+  }
 
   function drawSwitch(ablation) {
     const names = ablation.changed.length > 3 ? say('heads', ablation.changed.length) : ablation.changed.join(', ');
@@ -40,7 +47,7 @@
     }
     if (isChanged()) {
       const most = movedMost();
-      if (most) parts.push(make('span', { class: 'moved' }, say('moved most', isolate(labelOf(state.query)), isolate(labelOfId(most.id)), withinBounds(most.from), withinBounds(most.to))));
+      if (most) parts.push(make('span', { class: 'moved' }, say('moved most', isolate(labelOf(state.query)), isolate(labelOfId(most.id)), ...apart(most.from, most.to))));
       const scored = run.positions.map((before, i) => (before ? run.without.positions[i].surprisal_nats - before.surprisal_nats : 0));
       if (scored.length > 1) parts.push(make('span', { class: 'dim' }, say('surprisal change', signed((scored.reduce((a, b) => a + b, 0) / (scored.length - 1)) * BITS_PER_NAT, 2))));
     } else if (names.length > 0) parts.push(make('strong', { class: 'of-unchanged' }, say('unchanged model')), make('span', { class: 'dim' }, unanswered('without') ?? '…'));
