@@ -88,7 +88,7 @@ static uint64_t mix(uint64_t x) {
 
 /* The slot of that hash, or a free one for it: there is always one. */
 static Slot *find(const Guesses *guesses, uint64_t hash) {
-    size_t mask = SLOTS * guesses->room - 1, i = hash >> 32 & mask;
+    size_t mask = SLOTS * guesses->room - 1, i = (size_t)(hash >> 32) & mask;
     while (guesses->slots[i].end && guesses->slots[i].tag != (uint32_t)hash) i = (i + 1) & mask;
     return &guesses->slots[i];
 }

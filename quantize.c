@@ -199,7 +199,7 @@ static bool choose(Work *work, Error *error) {
     for (size_t i = 0; i < n; i++) {
         const Tensor *tensor = checkpoint_tensor(work->model, i);
         if (!check_tensor(work, tensor, work->types[i], error)) return false;
-        work->total += tensor->n_bytes;
+        work->total += (size_t)tensor->n_bytes; /* all are mapped, so it fits */
     }
     return true;
 }
@@ -273,10 +273,11 @@ static bool copy_tensor(Work *work, const Tensor *tensor, const unsigned char *f
 static bool convert_tensor(Work *work, const Tensor *tensor, const unsigned char *from, DType to,
                            Error *error) {
     const uint64_t most = (uint64_t)PIECE * PIECES;
-    uint64_t n = tensor->n_bytes / dtype_info(tensor->dtype)->block_bytes * dtype_info(tensor->dtype)->block;
+    const DTypeInfo *info = dtype_info(tensor->dtype);
+    uint64_t n = tensor->n_bytes / info->block_bytes * info->block; /* which 32 bits may not hold */
     work->tensor = tensor, work->to = to;
     for (uint64_t at = 0; at < n; at += work->n_weights) {
-        work->from = from + dtype_bytes(tensor->dtype, at);
+        work->from = from + (size_t)(at / info->block * info->block_bytes);
         work->n_weights = n - at < most ? (size_t)(n - at) : (size_t)most;
         size_t n_pieces = (work->n_weights + PIECE - 1) / PIECE;
         parallel_for(work->threads, n_pieces, 1, convert_pieces, work);

@@ -37,7 +37,7 @@ struct Ledger {
 };
 
 static struct Slot *find_slot(const Names *names, String name, uint64_t hash) {
-    size_t i = hash & (names->capacity - 1);
+    size_t i = (size_t)hash & (names->capacity - 1);
     for (;; i = (i + 1) & (names->capacity - 1)) {
         struct Slot *slot = &names->slots[i];
         if (slot->n == 0) return slot;

@@ -222,8 +222,8 @@ static bool sum_up(NpzWriter *writer, Member *member, Error *error) {
     uint32_t crc = UINT32_MAX;
     for (uint64_t at = member->data; at < member->end;) {
         uint64_t left = member->end - at;
-        ssize_t n = pread(fileno(writer->output.file), writer->buffer, left < READ_BYTES ? left : READ_BYTES,
-                          (off_t)at);
+        ssize_t n = pread(fileno(writer->output.file), writer->buffer,
+                          left < READ_BYTES ? (size_t)left : READ_BYTES, (off_t)at);
         if (interrupted()) return error_set(error, "interrupted");
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0)

@@ -82,7 +82,7 @@ static void emit_experts(Folder *folder, HubName name, const Tensor *tensor, con
             one.n_dims = 2, one.dims[1] = rows, one.dims[2] = 1;
             one.data = (const unsigned char *)tensor->data + (name.expert * parts + part) * n_bytes;
             one.n_bytes = n_bytes;
-            emit(folder, &name, part, &one);
+            emit(folder, &name, (size_t)part, &one);
         }
 }
 

@@ -30,7 +30,7 @@ static uint64_t number(const void *at, size_t n) {
     return value;
 }
 
-static uint64_t u16(const void *at) { return number(at, 2); }
+static uint32_t u16(const void *at) { return (uint32_t)number(at, 2); }
 static uint64_t u32(const void *at) { return number(at, 4); }
 static uint64_t u64(const void *at) { return number(at, 8); }
 

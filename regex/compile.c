@@ -128,7 +128,7 @@ static int intern(Compiler *compiler, const uint64_t *state) {
     size_t n_words = compiler->n_words;
     uint64_t hash = 0;
     for (size_t i = 0; i < n_words; i++) hash = (hash ^ state[i]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
-    size_t mask = compiler->n_slots - 1, slot = hash >> 32 & mask;
+    size_t mask = compiler->n_slots - 1, slot = (size_t)(hash >> 32) & mask;
     for (; compiler->slots[slot]; slot = (slot + 1) & mask) {
         size_t index = compiler->slots[slot] - 1;
         if (memcmp(compiler->states + index * n_words, state, n_words * sizeof *state) == 0)

@@ -133,6 +133,24 @@ check "headers that do not compile alone" "$(echo "$sources" | grep '\.h$' | whi
         echo "  $header"
 done)"
 
+# Where size_t has 32 bits, too, no number is cut unless a cast says so. glibc's headers for 64 bits will do, but for one.
+of_32=$(mktemp -d) || exit 1
+mkdir "$of_32/gnu" && : >"$of_32/gnu/stubs-32.h"
+as_32() { # FILE FLAG…
+    file=$1 && shift
+    $cc -m32 -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I. -msse2 -mfpmath=sse "$@" -fsyntax-only -Wconversion \
+        -isystem "$of_32" -isystem "/usr/include/$(uname -m)-linux-gnu" "$file" 2>&1
+}
+echo '#include <stdlib.h>' >"$of_32/try.c"
+if [ "$(uname -m)" = x86_64 ] && as_32 "$of_32/try.c" >/dev/null; then
+    check "conversions that 32-bit builds warn of" "$(echo "$sources" | grep '\.c$' | grep -v '^wasm/' | while read -r file; do
+        flags=$(flags_of "$file") || continue
+        # shellcheck disable=SC2086
+        as_32 "$file" $flags | grep -E '(warning|error): '
+    done)"
+fi
+rm -r "$of_32"
+
 # Of two headers with one guard, a file that includes both would see the first alone.
 check "headers that share an include guard" "$(find . -name '*.h' -not -path './build/*' | sort |
     xargs awk 'FNR == 1 { seen = 0 } /^#ifndef / && !seen { seen = 1; files[$2] = files[$2] "  " FILENAME; n[$2]++ }
