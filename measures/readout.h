@@ -26,7 +26,10 @@ bool readout_begin(Readout *readout, const Subject *subject, const Metric *metri
 void readout_values(const Readout *readout, const Session *session, const float *resid, size_t n,
                     double *values);
 
-/* Whether the metric's values of two runs are numbers, and not the same but for rounding (alike): else nothing tells one from the other. */
+/*
+ * Whether the metric's values of two runs are numbers, and not the same but for rounding (then it is alike): else nothing
+ * tells one from the other.
+ */
 bool readout_check(Readout *readout, const double values[2], Error *error);
 
 #endif
