@@ -66,7 +66,7 @@ $(INNER_LOOPS): FLAGS += $(patsubst -O2,-O3,$(filter -O2,$(CFLAGS)))
 # What runs once a command, a file or a token is kept small, but for what goes through all weights.
 SELDOM = $(filter-out %/rearrange.o,$(call objects,binding.c config.c conversation.c family.c generate.c open.c quantize.c run.c \
     sampling.c session.c snapshot.c study.c vocabulary.c unicode/charset.c $(addprefix regex/,classes.c compile.c pattern.c) \
-    $(addprefix vocab/,decoder_json.c ends_json.c pieces_json.c pipeline_json.c vocab_gguf.c vocab_keys.c) \
+    $(addprefix vocab/,decoder_json.c ends_json.c pieces_json.c pipeline_json.c vocab_gguf.c vocab_json.c vocab_keys.c) \
     $(addsuffix /*.c,jinja checkpoint hub cli batch)))
 $(SELDOM): FLAGS += $(patsubst -O2,-Os,$(filter -O2,$(CFLAGS)))
 

@@ -35,6 +35,7 @@ typedef struct Tile {
     float *scores; /* [rows][KEY_TILE] */
     float *max;    /* [rows] of the scores so far */
     float *sum;    /* [rows] Σ exp(score − max) so far */
+    float *room;   /* [kv_room_floats] for keys or values that are put together */
 } Tile;
 
 /* A layer's numbers for a chunk's tokens, row by row, and the workers' tiles. */
@@ -45,7 +46,7 @@ typedef struct Scratch {
     float *z;       /* [n_chunk][n_head][d_head] */
     float *row;     /* [n_ctx, in whole tiles of keys] scores of one query that a probe watches */
     float *results; /* [results_floats] */
-    float *tiles;   /* [n_threads][tile_rows][row_floats] */
+    float *tiles;   /* [n_threads][worker_floats] */
 } Scratch;
 
 struct Attention {
@@ -88,14 +89,19 @@ static size_t tile_rows(const AttentionShape *shape) {
     return group < most ? most / group * group : most;
 }
 
-size_t attention_tile_bytes(const AttentionShape *shape) {
-    return tile_rows(shape) * row_floats(shape) * sizeof(float);
+/* A tile of queries, and one of keys or values. */
+static size_t worker_floats(const AttentionShape *shape) {
+    size_t n = tile_rows(shape) * row_floats(shape);
+    return n ? n + kv_room_floats(shape->d_head) : 0;
 }
+
+size_t attention_tile_bytes(const AttentionShape *shape) { return worker_floats(shape) * sizeof(float); }
 
 static Tile worker_tile(const Attention *attention, unsigned worker) {
     size_t rows = attention->tile_rows, d_head = attention->shape.d_head;
-    float *at = attention->at.tiles + worker * rows * row_floats(&attention->shape);
-    Tile tile = {.q = at, .z = at + rows * d_head};
+    float *room = attention->at.tiles + worker * worker_floats(&attention->shape),
+          *at = room + kv_room_floats(d_head);
+    Tile tile = {.room = room, .q = at, .z = at + rows * d_head};
     tile.scores = tile.z + rows * d_head;
     tile.max = tile.scores + rows * KEY_TILE;
     tile.sum = tile.max + rows;
@@ -146,7 +152,7 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
         /* score_ij = q_i · k_j / √d_head */
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * attention->scale;
         for (size_t key = first; key < n_keys; key += KEY_TILE)
-            kv_scores(cache, cached, key, tile.q, 1, is_few(attention), row + key);
+            kv_scores(cache, cached, key, tile.q, 1, is_few(attention), tile.room, row + key);
         bend_scores(attention, head, position, first, n_keys - first, row + first);
         for (size_t key = 0; key < hidden; key++) row[key] = -INFINITY;
         if (see_scores) probe->visit(probe->user, &seen);
@@ -164,7 +170,7 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
         memset(z, 0, d_head * sizeof *z);
         for (size_t key = first; key < n_keys; key += KEY_TILE) {
             size_t n = n_keys - key < KEY_TILE ? n_keys - key : KEY_TILE;
-            kv_add_values(cache, cached, key, n, row + key, 1, is_few(attention), z);
+            kv_add_values(cache, cached, key, n, row + key, 1, is_few(attention), tile.room, z);
         }
     }
 }
@@ -229,7 +235,7 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
     memset(tile->z, 0, n_rows * d_head * sizeof *tile->z);
 
     for (size_t key = first_key / KEY_TILE * KEY_TILE; key < n_keys; key += KEY_TILE) {
-        kv_scores(place.cache, cached, key, tile->q, n_rows, few, tile->scores);
+        kv_scores(place.cache, cached, key, tile->q, n_rows, few, tile->room, tile->scores);
         for (size_t row = 0; row < n_rows; row++) {
             size_t position = attention->position + (first + row) / group;
             size_t end = within_tile(position + 1, key); /* the causal mask */
@@ -239,7 +245,8 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
                             tile->scores + row * KEY_TILE);
             softmax_update(place.cache->kernels, tile, row, begin, end, d_head);
         }
-        kv_add_values(place.cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few, tile->z);
+        kv_add_values(place.cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few,
+                      tile->room, tile->z);
     }
     for (size_t row = 0; row < n_rows; row++) {
         float *z = attention->at.z + query_at(shape, kv_head, first + row);
@@ -409,8 +416,7 @@ static bool make_scratch(Attention *attention, size_t n_room) {
     own->z = floats_new(n_chunk, d_attn);
     own->row = floats_new(1, n_room);
     own->results = floats_new(1, results_floats(shape->d_model, d_attn));
-    own->tiles =
-        floats_new(threads_count(attention->compute.threads), attention->tile_rows * row_floats(shape));
+    own->tiles = floats_new(threads_count(attention->compute.threads), worker_floats(shape));
     return own->q && own->k && own->v && own->z && own->row && own->results && own->tiles &&
            (own->gate || !shape->gated);
 }

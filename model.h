@@ -108,7 +108,7 @@ void session_watch(Session *session, const Probe *probe);
 void session_stop_when(Session *session, bool (*stop)(void *user), void *user);
 
 /* Values of a layer's kv head at positions 0 … n − 1, as the cache holds them; it must be whole. values [n][d_head] */
-void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values);
+void session_values(Session *session, size_t layer, size_t kv_head, size_t n, float *values);
 
 /*
  * The memory that holds positions 0 … n − 1 of a session with a whole cache, in session_n_spans pieces, of which some are

@@ -244,7 +244,8 @@ void session_stop_when(Session *session, bool (*stop)(void *user), void *user) {
     session->stop_user = user;
 }
 
-void session_values(const Session *session, size_t layer, size_t kv_head, size_t n, float *values) {
+void session_values(Session *session, size_t layer, size_t kv_head, size_t n, float *values) {
+    kv_cache_settle(&session->caches.whole);
     const CachePlace place = session->caches.places[layer];
     kv_values(place.cache, place.head + kv_head, n, values);
 }
@@ -258,7 +259,7 @@ Span session_span(const Session *session, size_t i, size_t n) {
 }
 
 void session_hold(Session *session, size_t n) {
-    kv_cache_change(&session->caches.whole, 0);
+    kv_cache_change(&session->caches.whole, 0, 0);
     session->position = session->known = n;
 }
 

@@ -42,7 +42,7 @@ bool caches_reach(const Caches *caches, size_t position) {
 }
 
 void caches_begin(Caches *caches, size_t position, size_t n) {
-    kv_cache_change(&caches->whole, position);
+    kv_cache_change(&caches->whole, position, n);
     if (position == 0) caches->n_stored = 0;
     if (caches->n_stored < position + n) caches->n_stored = position + n;
 }
@@ -53,6 +53,5 @@ void caches_share(Caches *to, Caches *from, size_t n) {
 }
 
 void caches_blank(Caches *caches, size_t n) {
-    kv_cache_change(&caches->whole, n);
     kv_blank(&caches->whole, n, caches->zeros);
 }

@@ -21,6 +21,7 @@ enum {
     BLOCK = 32,             /* dimensions that share a scale */
     QUERIES = 64,           /* whose sums are scaled together, at most */
     MANY_KEYS = 16,         /* from this many on, keys are stored a dimension at a time */
+    TAIL_DIMS = 256,        /* of heads whose caches have a tail */
     SHARED_BYTES = 1 << 16, /* that two caches share, at least: less is copied as fast */
 };
 
@@ -36,6 +37,8 @@ size_t kv_bytes(DType dtype, size_t d_head) {
     if (dtype != DTYPE_Q8_0) return dtype_bytes(dtype, d_head);
     return d_head + (d_head + BLOCK - 1) / BLOCK * sizeof(uint16_t);
 }
+
+size_t kv_room_floats(size_t d_head) { return d_head <= TAIL_DIMS ? KEY_TILE * d_head : 0; }
 
 bool kv_cache_open(KvCache *cache, DType dtype, size_t n_heads, size_t d_head, size_t n_ctx,
                    const Kernels *kernels, Error *error) {
@@ -57,6 +60,15 @@ bool kv_cache_open(KvCache *cache, DType dtype, size_t n_heads, size_t d_head, s
     return true;
 }
 
+static size_t tail_bytes(const KvCache *cache) {
+    return KV_TAIL * 2 * cache->n_heads * kv_bytes(cache->dtype, cache->d_head);
+}
+
+static void drop_tail(KvCache *cache) {
+    if (cache->tail) munmap(cache->tail, tail_bytes(cache));
+    cache->tail = NULL;
+}
+
 static void leave_share(KvCache *cache) {
     KvShare *share = cache->share;
     cache->share = NULL;
@@ -68,6 +80,7 @@ static void leave_share(KvCache *cache) {
 
 void kv_cache_close(KvCache *cache) {
     if (cache->tiles) munmap(cache->tiles, cache->n_bytes);
+    drop_tail(cache);
     leave_share(cache);
 }
 
@@ -75,6 +88,13 @@ void kv_cache_close(KvCache *cache) {
 static unsigned char *tile_at(const KvCache *cache, size_t all, size_t first) {
     return cache->tiles +
            (all * cache->n_room + first % cache->n_room) * kv_bytes(cache->dtype, cache->d_head);
+}
+
+/* The small tile of the tail that has a position. */
+static unsigned char *tail_tile(const KvCache *cache, size_t all, size_t position) {
+    size_t tile = position / TAIL_TILE - cache->tail_begin / TAIL_TILE;
+    return cache->tail +
+           (tile * 2 * cache->n_heads + all) * TAIL_TILE * kv_bytes(cache->dtype, cache->d_head);
 }
 
 /* Writes n numbers as floats of the cache's type. */
@@ -85,27 +105,28 @@ static void convert(const KvCache *cache, void *dst, const float *src, size_t n)
         memcpy(dst, src, n * sizeof *src);
 }
 
-/* Writes one key as a column of its F16 tile. One call converts 64 numbers; a call each is slow. */
-static void store_key(const KvCache *cache, unsigned char *tile, size_t column, const float *k) {
+/* Writes one key as a column of its F16 tile of so many. One call converts 64 numbers; a call each is slow. */
+static void store_key(const KvCache *cache, unsigned char *tile, size_t columns, size_t column,
+                      const float *k) {
     for (size_t i = 0, n; i < cache->d_head; i += n) {
-        uint16_t halves[KEY_TILE], *to = (uint16_t *)(void *)tile + i * KEY_TILE + column;
+        uint16_t halves[KEY_TILE], *to = (uint16_t *)(void *)tile + i * columns + column;
         n = smaller(KEY_TILE, cache->d_head - i);
         cache->kernels->pack_f16(halves, k + i, n);
-        for (size_t j = 0; j < n; j++) to[j * KEY_TILE] = halves[j];
+        for (size_t j = 0; j < n; j++) to[j * columns] = halves[j];
     }
 }
 
 /* Writes n keys as the columns of a tile of floats from `column` on. ALONE, as store_q8 is: opened, both take 12 KB more. */
-static ALONE void store_keys(const KvCache *cache, unsigned char *tile, size_t column, const float *k,
-                             size_t stride, size_t n) {
+static ALONE void store_keys(const KvCache *cache, unsigned char *tile, size_t columns, size_t column,
+                             const float *k, size_t stride, size_t n) {
     if (n < MANY_KEYS && cache->dtype == DTYPE_F16) {
-        for (size_t j = 0; j < n; j++) store_key(cache, tile, column + j, k + j * stride);
+        for (size_t j = 0; j < n; j++) store_key(cache, tile, columns, column + j, k + j * stride);
         return;
     }
     for (size_t i = 0; i < cache->d_head; i++) {
         float row[KEY_TILE];
         for (size_t j = 0; j < n; j++) row[j] = k[j * stride + i];
-        convert(cache, tile + dtype_bytes(cache->dtype, i * KEY_TILE + column), row, n);
+        convert(cache, tile + dtype_bytes(cache->dtype, i * columns + column), row, n);
     }
 }
 
@@ -138,30 +159,102 @@ static uint16_t quantise(int8_t *q, const float *x, size_t n) {
 }
 
 /* Writes a key, or a value, in Q8_0. */
-static ALONE void store_q8(const KvCache *cache, unsigned char *tile, bool is_key, size_t at,
+static ALONE void store_q8(const KvCache *cache, unsigned char *tile, size_t columns, bool is_key, size_t at,
                            const float *x) {
-    uint16_t *scales = (uint16_t *)(void *)(tile + cache->d_head * KEY_TILE) + at;
+    uint16_t *scales = (uint16_t *)(void *)(tile + cache->d_head * columns) + at;
     int8_t q[BLOCK], *to = (int8_t *)tile;
-    for (size_t i = 0, n; i < cache->d_head; i += n, to += n * KEY_TILE, scales += KEY_TILE) {
+    for (size_t i = 0, n; i < cache->d_head; i += n, to += n * columns, scales += columns) {
         n = smaller(BLOCK, cache->d_head - i);
         *scales = quantise(q, x + i, n);
-        for (size_t j = 0; j < n; j++) to[is_key ? j * KEY_TILE + at : at * n + j] = q[j];
+        for (size_t j = 0; j < n; j++) to[is_key ? j * columns + at : at * n + j] = q[j];
     }
+}
+
+/* Copies rows of so many bytes, which are mostly those of a small tile: a call each is slow. */
+static ALONE void copy_rows(unsigned char *to, size_t to_stride, const unsigned char *from,
+                            size_t from_stride, size_t n_rows, size_t n_bytes) {
+    switch (n_bytes) {
+    case 4:
+        for (size_t i = 0; i < n_rows; i++) memcpy(to + i * to_stride, from + i * from_stride, 4);
+        break;
+    case 8:
+        for (size_t i = 0; i < n_rows; i++) memcpy(to + i * to_stride, from + i * from_stride, 8);
+        break;
+    default:
+        for (size_t i = 0; i < n_rows; i++) memcpy(to + i * to_stride, from + i * from_stride, n_bytes);
+    }
+}
+
+/* Puts the positions of a small tile from number `left_out` on into a tile, where the first is position `at`. */
+static void put_tile(const KvCache *cache, unsigned char *tile, bool is_key, size_t at,
+                     const unsigned char *from, size_t left_out) {
+    const size_t d_head = cache->d_head, n = TAIL_TILE - left_out,
+                 size = cache->dtype == DTYPE_Q8_0 ? 1 : dtype_bytes(cache->dtype, 1);
+    const size_t widest = cache->dtype == DTYPE_Q8_0 ? BLOCK : d_head;
+    if (is_key)
+        copy_rows(tile + at * size, KEY_TILE * size, from + left_out * size, TAIL_TILE * size, d_head,
+                  n * size);
+    for (size_t i = 0, m; i < d_head && !is_key; i += m) {
+        m = smaller(widest, d_head - i);
+        memcpy(tile + (i * KEY_TILE + at * m) * size, from + (i * TAIL_TILE + left_out * m) * size,
+               n * m * size);
+    }
+    if (cache->dtype == DTYPE_Q8_0)
+        copy_rows(tile + d_head * KEY_TILE + at * 2, KEY_TILE * 2, from + d_head * TAIL_TILE + left_out * 2,
+                  TAIL_TILE * 2, (d_head + BLOCK - 1) / BLOCK, n * 2);
+}
+
+/* Puts what the tail has of a tile's positions into it. */
+static void put_tail(const KvCache *cache, size_t all, size_t first, unsigned char *tile) {
+    size_t begin = first < cache->tail_begin ? cache->tail_begin : first,
+           end = smaller(first + KEY_TILE, cache->tail_end);
+    for (size_t left_out; begin < end; begin += TAIL_TILE - left_out) {
+        left_out = begin % TAIL_TILE;
+        put_tile(cache, tile, all < cache->n_heads, begin - first, tail_tile(cache, all, begin), left_out);
+    }
+}
+
+/* The tile that begins at `first`, put together in `room` where the tail has some of its positions. */
+static const unsigned char *whole_tile(const KvCache *cache, size_t all, size_t first, void *room) {
+    const unsigned char *tile = tile_at(cache, all, first);
+    const size_t begin = cache->tail_begin;
+    if (!cache->tail || begin == cache->tail_end || first >= cache->tail_end || first + KEY_TILE <= begin)
+        return tile;
+    size_t n_rows = all < cache->n_heads || cache->dtype == DTYPE_Q8_0 ? KEY_TILE : begin - first;
+    if (first < begin) memcpy(room, tile, n_rows * kv_bytes(cache->dtype, cache->d_head));
+    put_tail(cache, all, first, room);
+    return room;
+}
+
+void kv_cache_settle(KvCache *cache) {
+    if (!cache->tail) return;
+    for (size_t all = 0; all < 2 * cache->n_heads; all++)
+        for (size_t first = cache->tail_begin / KEY_TILE * KEY_TILE; first < cache->tail_end;
+             first += KEY_TILE)
+            put_tail(cache, all, first, tile_at(cache, all, first));
+    drop_tail(cache);
+}
+
+/* The tile that a position is stored in: one of the tail where there is one. */
+static ALONE unsigned char *stored_in(const KvCache *cache, size_t all, size_t position) {
+    return cache->tail ? tail_tile(cache, all, position)
+                       : tile_at(cache, all, position / KEY_TILE * KEY_TILE);
 }
 
 void kv_store(const KvCache *cache, size_t head, size_t position, const float *k, const float *v,
               size_t stride, size_t n) {
+    const size_t columns = cache->tail ? TAIL_TILE : KEY_TILE, values_at = cache->n_heads + head;
     for (size_t done = 0, at, m; done < n; done += m, k += m * stride, v += m * stride) {
-        at = (position + done) % KEY_TILE;
-        m = smaller(KEY_TILE - at, n - done);
-        unsigned char *keys = tile_at(cache, head, position + done - at),
-                      *values = tile_at(cache, cache->n_heads + head, position + done - at);
+        const size_t first = position + done;
+        unsigned char *keys = stored_in(cache, head, first), *values = stored_in(cache, values_at, first);
+        at = first % columns;
+        m = smaller(columns - at, n - done);
         if (cache->dtype == DTYPE_Q8_0) {
-            for (size_t j = 0; j < m; j++) store_q8(cache, keys, true, at + j, k + j * stride);
-            for (size_t j = 0; j < m; j++) store_q8(cache, values, false, at + j, v + j * stride);
+            for (size_t j = 0; j < m; j++) store_q8(cache, keys, columns, true, at + j, k + j * stride);
+            for (size_t j = 0; j < m; j++) store_q8(cache, values, columns, false, at + j, v + j * stride);
             continue;
         }
-        store_keys(cache, keys, at, k, stride, m);
+        store_keys(cache, keys, columns, at, k, stride, m);
         for (size_t j = 0; j < m; j++)
             convert(cache, values + (at + j) * kv_bytes(cache->dtype, cache->d_head), v + j * stride,
                     cache->d_head);
@@ -184,8 +277,8 @@ static void unpack_scales(const KvCache *cache, float scales[KEY_TILE], const un
 }
 
 void kv_scores(const KvCache *cache, size_t head, size_t first, const float *q, size_t n, bool few,
-               float *scores) {
-    const unsigned char *keys = tile_at(cache, head, first);
+               void *room, float *scores) {
+    const unsigned char *keys = whole_tile(cache, head, first, room);
     const size_t d_head = cache->d_head;
     memset(scores, 0, n * KEY_TILE * sizeof *scores);
     if (cache->dtype != DTYPE_Q8_0) {
@@ -206,8 +299,8 @@ void kv_scores(const KvCache *cache, size_t head, size_t first, const float *q, 
 }
 
 void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_keys, const float *pattern,
-                   size_t n, bool few, float *z) {
-    const unsigned char *values = tile_at(cache, cache->n_heads + head, first);
+                   size_t n, bool few, void *room, float *z) {
+    const unsigned char *values = whole_tile(cache, cache->n_heads + head, first, room);
     const size_t d_head = cache->d_head;
     if (cache->dtype != DTYPE_Q8_0) {
         add_sums(cache, few, z, d_head, pattern, KEY_TILE, n, values, n_keys, d_head);
@@ -233,7 +326,7 @@ void kv_values(const KvCache *cache, size_t head, size_t n, float *values) {
         float alone[KEY_TILE] = {0};
         size_t first = i / KEY_TILE * KEY_TILE;
         alone[i - first] = 1;
-        kv_add_values(cache, head, first, i - first + 1, alone, 1, true, values + i * cache->d_head);
+        kv_add_values(cache, head, first, i - first + 1, alone, 1, true, NULL, values + i * cache->d_head);
     }
 }
 
@@ -251,11 +344,16 @@ static bool join_share(KvCache *cache, KvShare *share, size_t n) {
         mmap(NULL, cache->n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, share->file, 0);
     if (tiles == MAP_FAILED) return false;
     munmap(cache->tiles, cache->n_bytes);
+    drop_tail(cache);
     leave_share(cache);
     atomic_fetch_add(&share->n_users, 1);
     cache->tiles = tiles;
     cache->share = share;
-    cache->n_shared = n;
+    cache->n_shared = cache->tail_begin = cache->tail_end = n;
+    void *tail = MAP_FAILED; /* without one there is but more memory */
+    if (kv_room_floats(cache->d_head) > 0)
+        tail = mmap(NULL, tail_bytes(cache), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cache->tail = tail == MAP_FAILED ? NULL : tail;
     return true;
 }
 
@@ -283,6 +381,7 @@ static bool may_have_file(size_t n_bytes) {
 /* Whether the first n positions lie in a share, in a new one if need be. */
 static bool have_share(KvCache *cache, size_t n) {
     if (cache->share && cache->n_shared >= n) return true;
+    kv_cache_settle(cache);
     if (!may_have_file(cache->n_bytes)) return false;
     KvShare *share = malloc(sizeof *share);
     int file = share ? memfd_create("attn-keys-and-values", MFD_CLOEXEC) : -1;
@@ -311,18 +410,25 @@ void kv_cache_share(KvCache *to, KvCache *from, size_t n) {
     if (to->n_bytes == from->n_bytes && n_spans * kv_span(from, 0, n).n >= SHARED_BYTES &&
         have_share(from, n) && join_share(to, from->share, n))
         return;
-    kv_cache_change(to, 0);
+    kv_cache_settle(from);
+    kv_cache_change(to, 0, 0);
     for (size_t i = 0; i < n_spans; i++) {
         const Span span = kv_span(from, i, n);
         memcpy(kv_span(to, i, n).bytes, span.bytes, span.n);
     }
 }
 
-void kv_cache_change(KvCache *cache, size_t position) {
+void kv_cache_change(KvCache *cache, size_t position, size_t n) {
     if (cache->n_shared > position) cache->n_shared = position;
+    if (position < cache->tail_begin || position + n > cache->tail_begin / TAIL_TILE * TAIL_TILE + KV_TAIL)
+        kv_cache_settle(cache);
+    else if (cache->tail_end < position + n)
+        cache->tail_end = position + n;
 }
 
-void kv_blank(const KvCache *cache, size_t n, const float *zeros) {
+void kv_blank(KvCache *cache, size_t n, const float *zeros) {
     size_t n_left = (KEY_TILE - n % KEY_TILE) % KEY_TILE;
+    kv_cache_settle(cache);
+    kv_cache_change(cache, n, n_left);
     for (size_t head = 0; head < cache->n_heads; head++) kv_store(cache, head, n, zeros, zeros, 0, n_left);
 }

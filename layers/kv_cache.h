@@ -12,7 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { KEY_TILE = 64 /* positions that lie together, and are summed over at once */ };
+enum {
+    KEY_TILE = 64, /* positions that lie together, and are summed over at once */
+    /* A key touches all memory of its tile, so what comes first behind a share lies in small ones, until it is more. */
+    TAIL_TILE = 4,
+    KV_TAIL = 32,
+};
 
 /*
  * The keys of n_heads heads, then their values, each as [n_heads][n_room/KEY_TILE] tiles. A tile of keys is
@@ -30,10 +35,16 @@ typedef struct KvCache {
     size_t n_bytes;
     struct KvShare *share; /* what it has in common with others, or NULL */
     size_t n_shared;       /* positions that are still as they are there */
+    unsigned char
+        *tail; /* [KV_TAIL][2·n_heads] keys and values of positions behind those it was given, or NULL */
+    size_t tail_begin, tail_end; /* those that lie there, and not yet in tiles */
 } KvCache;
 
 /* Bytes of one key, or one value. */
 size_t kv_bytes(DType dtype, size_t d_head);
+
+/* Floats that hold a tile, or 0: heads are so wide that no cache has a tail. */
+size_t kv_room_floats(size_t d_head);
 
 /*
  * Reserves address space for n_ctx positions; pages come as they are written. False with an error when that is too much.
@@ -53,14 +64,15 @@ void kv_store(const KvCache *cache, size_t head, size_t position, const float *k
 /*
  * scores[row][i] = q_row · key of position first + i, for n rows: q [n][d_head], scores [n][KEY_TILE]. `first` is a
  * multiple of KEY_TILE. What positions that were never stored give means nothing. few: no more than PACKED_TOKENS tokens
- * are under way, and a row's bits must not depend on the others.
+ * are under way, and a row's bits must not depend on the others. `room` [kv_room_floats] is for a tile that is put
+ * together.
  */
 void kv_scores(const KvCache *cache, size_t head, size_t first, const float *q, size_t n, bool few,
-               float *scores);
+               void *room, float *scores);
 
 /* z_row += Σ_i pattern[row][i]·value of position first + i, i < n_keys ≤ KEY_TILE: pattern [n][KEY_TILE], z [n][d_head]. */
 void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_keys, const float *pattern,
-                   size_t n, bool few, float *z);
+                   size_t n, bool few, void *room, float *z);
 
 /*
  * Gives `to` the keys and values that `from` has at positions 0 … n − 1, both of the same heads and type, with room for n. Unless
@@ -69,8 +81,11 @@ void kv_add_values(const KvCache *cache, size_t head, size_t first, size_t n_key
  */
 void kv_cache_share(KvCache *to, KvCache *from, size_t n);
 
-/* Says that positions from this one on are about to change. Before kv_store, and before a span is written to. */
-void kv_cache_change(KvCache *cache, size_t position);
+/* Says that n positions from this one on are about to be stored. Before kv_store, and before a span is written to. */
+void kv_cache_change(KvCache *cache, size_t position, size_t n);
+
+/* Brings all into the tiles, where kv_values and kv_span look. */
+void kv_cache_settle(KvCache *cache);
 
 /* The values of positions 0 … n − 1, as floats: values [n][d_head]. */
 void kv_values(const KvCache *cache, size_t head, size_t n, float *values);
@@ -81,6 +96,6 @@ void kv_values(const KvCache *cache, size_t head, size_t n, float *values);
  * [d_head].
  */
 Span kv_span(const KvCache *cache, size_t i, size_t n);
-void kv_blank(const KvCache *cache, size_t n, const float *zeros);
+void kv_blank(KvCache *cache, size_t n, const float *zeros);
 
 #endif

@@ -140,7 +140,7 @@ static bool find_values(Attribution *a, Error *error) {
 }
 
 /* Splits by source: Σ_k A[q, k]·v_k·w, where w [d_head] is what W_O^h makes of the direction. */
-static bool find_sources(const Attribution *a, const Session *session, HeadSources *head, Error *error) {
+static bool find_sources(const Attribution *a, Session *session, HeadSources *head, Error *error) {
     const Config *config = model_config(a->subject->model);
     const LayerWeights *weights = &model_weights(a->subject->model)->layers[head->layer];
     const Matrix *out = &weights->attention.out.w;
@@ -179,7 +179,7 @@ static bool find_neurons(Attribution *a, Error *error) {
     return true;
 }
 
-static bool find_all(Attribution *a, const Session *session, Error *error) {
+static bool find_all(Attribution *a, Session *session, Error *error) {
     const Config *config = model_config(a->subject->model);
     if (a->answer < 0) a->answer = distribution_of(a->logits, config->n_vocab).best;
     if (!take_cap_off(a, error) || !writers_finish(&a->writers, a->arena, error) || !find_values(a, error))

@@ -13,6 +13,7 @@ static const size_t dims[] = {1, 7, 31, 33, 64, 80, MOST_DIMS};
 static const DType types[] = {DTYPE_F32, DTYPE_F16, DTYPE_Q8_0};
 enum { N_DIMS = sizeof dims / sizeof *dims, N_TYPES = sizeof types / sizeof *types };
 
+static float room[KEY_TILE * MOST_DIMS];
 static float keys[POSITIONS * HEADS * MOST_DIMS], values[POSITIONS * HEADS * MOST_DIMS];
 
 static uint64_t random_state = 88172645463325252u;
@@ -94,7 +95,7 @@ static void check_keys(const KvCache *cache, size_t head, size_t begin, size_t e
             n = d_head - i < ROWS ? d_head - i : ROWS;
             memset(ones, 0, sizeof ones);
             for (size_t row = 0; row < n; row++) ones[row * d_head + i + row] = 1;
-            kv_scores(cache, head, first, ones, n, true, scores);
+            kv_scores(cache, head, first, ones, n, true, room, scores);
             for (size_t at = first > begin ? first : begin; at < end && at < first + KEY_TILE; at++)
                 for (size_t row = 0; row < n; row++)
                     check_number(cache, keys + (at * HEADS + head) * d_head, i + row,
@@ -110,7 +111,7 @@ static void check_values(const KvCache *cache, size_t head, size_t begin, size_t
         memset(pattern, 0, sizeof pattern);
         memset(z, 0, sizeof z);
         for (size_t row = 0; row < n; row++) pattern[row * KEY_TILE + row] = 1;
-        kv_add_values(cache, head, first, n, pattern, n, true, z);
+        kv_add_values(cache, head, first, n, pattern, n, true, room, z);
         for (size_t row = first < begin ? begin - first : 0; row < n; row++)
             for (size_t i = 0; i < d_head; i++)
                 check_number(cache, values + ((first + row) * HEADS + head) * d_head, i,
@@ -178,15 +179,15 @@ static void check_sums(DType dtype, size_t d_head, const Kernels *kernels) {
     memset(ones, 0, sizeof ones);
     memset(kept, 0, sizeof kept);
     for (size_t i = 0; i < KEY_TILE; i++) ones[i * KEY_TILE + i] = 1;
-    kv_add_values(&cache, 1, KEY_TILE, KEY_TILE, ones, KEY_TILE, true, kept);
+    kv_add_values(&cache, 1, KEY_TILE, KEY_TILE, ones, KEY_TILE, true, room, kept);
     double split = kernels->sums_bf16 == 2 && n > PACKED_TOKENS    ? 0x1p-13
                    : kernels->sums_bf16 == 1 && dtype != DTYPE_F32 ? 0x1p-8
                                                                    : 0;
     double tolerance = ((double)(d_head + KEY_TILE) * 0x1p-24 + split);
     static float before[ROWS * MOST_DIMS];
     memcpy(before, z, sizeof z);
-    kv_scores(&cache, 1, KEY_TILE, q, n, n <= PACKED_TOKENS, scores);
-    kv_add_values(&cache, 1, KEY_TILE, n_keys, pattern, n, n <= PACKED_TOKENS, z);
+    kv_scores(&cache, 1, KEY_TILE, q, n, n <= PACKED_TOKENS, room, scores);
+    kv_add_values(&cache, 1, KEY_TILE, n_keys, pattern, n, n <= PACKED_TOKENS, room, z);
     for (size_t t = 0; t < n; t++) {
         for (size_t key = 0; key < KEY_TILE; key++) { /* keys are the values */
             double sum = 0;
@@ -221,14 +222,14 @@ static void check_not_finite(DType dtype, size_t d_head, const Kernels *kernels)
         values[at] = keys[at];
         KvCache cache = open_cache(dtype, d_head, kernels);
         store(&cache, 0, KEY_TILE, 16);
-        kv_scores(&cache, 0, 0, q, 1, true, scores);
+        kv_scores(&cache, 0, 0, q, 1, true, room, scores);
         for (size_t key = 0; key < KEY_TILE; key++)
             CHECK(!isfinite(scores[key]) == (key == 20), "%s, d_head %zu: key %zu gives %g", kernels->name,
                   d_head, key, (double)scores[key]);
         bool finite[2] = {true, true};
         memset(z, 0, sizeof z);
-        kv_add_values(&cache, 0, 0, 20, pattern, 1, true, z);
-        kv_add_values(&cache, 0, 0, KEY_TILE, pattern + KEY_TILE, 1, true, z + d_head);
+        kv_add_values(&cache, 0, 0, 20, pattern, 1, true, room, z);
+        kv_add_values(&cache, 0, 0, KEY_TILE, pattern + KEY_TILE, 1, true, room, z + d_head);
         for (size_t i = 0; i < 2 * d_head; i++) finite[i / d_head] = finite[i / d_head] && isfinite(z[i]);
         CHECK(finite[0] && !finite[1], "%s, d_head %zu: values", kernels->name, d_head);
         kv_cache_close(&cache);
@@ -236,6 +237,75 @@ static void check_not_finite(DType dtype, size_t d_head, const Kernels *kernels)
 }
 
 static void test_not_finite(void) { for_each_cache(check_not_finite); }
+
+/* Whether the sums over the first n positions of both have the same bits. */
+static bool sums_alike(const KvCache *a, const KvCache *b, size_t n, const float *q) {
+    static float scores[2][KEY_TILE], z[2][MOST_DIMS];
+    bool alike = true;
+    for (size_t head = 0; head < HEADS; head++)
+        for (size_t first = 0; first < n; first += KEY_TILE) {
+            size_t n_keys = n - first < KEY_TILE ? n - first : KEY_TILE;
+            for (size_t k = 0; k < 2; k++) {
+                memset(z[k], 0, sizeof z[k]);
+                memset(room, 0xff, sizeof room); /* NaN */
+                kv_scores(k ? b : a, head, first, q, 1, true, room, scores[k]);
+                kv_add_values(k ? b : a, head, first, n_keys, scores[k], 1, true, room, z[k]);
+            }
+            alike = alike && memcmp(scores[0], scores[1], n_keys * sizeof **scores) == 0 &&
+                    memcmp(z[0], z[1], a->d_head * sizeof **z) == 0;
+        }
+    return alike;
+}
+
+/*
+ * What goes on behind a share, token by token or several at once, goes back, is shared again, copied or settled, gives the
+ * sums that a cache of its own gives; `tails` counts the looks at a tail.
+ */
+static void check_tail(DType dtype, size_t d_head, const Kernels *kernels) {
+    static float q[MOST_DIMS];
+    size_t n_tails = 0;
+    KvCache plain = open_cache(dtype, d_head, kernels), base = open_cache(dtype, d_head, kernels),
+            fork = open_cache(dtype, d_head, kernels), longer;
+    if (!kv_cache_open(&longer, dtype, HEADS, d_head, 2 * POSITIONS, kernels, NULL)) exit(2);
+    for (size_t i = 0; i < d_head; i++) q[i] = random_float(0);
+    for (size_t i = 0; i < POSITIONS * HEADS * d_head; i++) keys[i] = values[i] = random_float(0);
+    store(&plain, 0, POSITIONS, POSITIONS);
+    store(&base, 0, POSITIONS, POSITIONS);
+    for (size_t round = 0; round < 40; round++) {
+        size_t begin = (size_t)((random_float(0) + 1) * 32) + (round % 2 ? 40 : 65), n = begin;
+        kv_cache_share(&fork, &base, begin);
+        while (n < POSITIONS) {
+            size_t m = 1 + (size_t)((random_float(0) + 1) * (round % 3 ? 4 : 20)),
+                   back = round % 5 == 4 ? 2 : 0;
+            if (n >= begin + 2 * back) n -= back;
+            if (m > POSITIONS - n) m = POSITIONS - n;
+            for (size_t i = n * HEADS * d_head; i < (n + m) * HEADS * d_head; i++)
+                keys[i] = values[i] = random_float(0);
+            store(&plain, n, n + m, m);
+            kv_cache_change(&fork, n, m);
+            store(&fork, n, n + m, m);
+            n += m;
+            n_tails += fork.tail != NULL;
+            CHECK(sums_alike(&plain, &fork, n, q), "%s, type %d, d_head %zu: %zu behind %zu", kernels->name,
+                  (int)dtype, d_head, n - begin, begin);
+            if (round % 7 == 6) kv_cache_settle(&fork);
+            if (round % 7 != 5 || n < begin + 5) continue;
+            kv_cache_share(&longer, &fork, n);
+            CHECK(sums_alike(&plain, &longer, n, q) && sums_alike(&plain, &fork, n, q),
+                  "%s, type %d, d_head %zu: copied", kernels->name, (int)dtype, d_head);
+        }
+        kv_cache_change(&base, begin, POSITIONS - begin);
+        store(&base, begin, POSITIONS, POSITIONS);
+    }
+    CHECK(n_tails > 0 || 2 * HEADS * kv_bytes(dtype, d_head) * KEY_TILE < 1 << 16, "no tail of d_head %zu",
+          d_head);
+    kv_cache_close(&plain);
+    kv_cache_close(&base);
+    kv_cache_close(&fork);
+    kv_cache_close(&longer);
+}
+
+static void test_tail(void) { for_each_cache(check_tail); }
 
 static void test_bytes(void) {
     static const struct {
@@ -268,6 +338,7 @@ int main(void) {
     RUN(test_pieces);
     RUN(test_sums);
     RUN(test_not_finite);
+    RUN(test_tail);
     RUN(test_bytes);
     RUN(test_too_much);
     return test_end();

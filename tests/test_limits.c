@@ -158,7 +158,7 @@ static void test_tile_bytes(void) {
                   bytes);
         }
     AttentionShape honest = {.n_head = 32, .n_head_kv = 8, .d_head = 128};
-    CHECK(attention_tile_bytes(&honest) == 64 * (2 * 128 + 64 + 2) * 4, "%zu", attention_tile_bytes(&honest));
+    CHECK(attention_tile_bytes(&honest) == 64 * (2 * 128 + 64 + 2 + 128) * 4, "%zu", attention_tile_bytes(&honest));
 }
 
 static Session *session_of(const Model *model, size_t n_chunk, Threads *threads, const Kernels *kernels,
