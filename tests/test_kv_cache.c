@@ -7,6 +7,11 @@
 
 #include <stdint.h>
 
+#if defined(__linux__)
+enum { SHARES = 1 };
+#else
+enum { SHARES = 0 }; /* each cache has its own memory */
+#endif
 enum { HEADS = 2, POSITIONS = 150, MOST_DIMS = 256, ROWS = 64 };
 
 static const size_t dims[] = {1, 7, 31, 33, 64, 80, MOST_DIMS};
@@ -297,8 +302,8 @@ static void check_tail(DType dtype, size_t d_head, const Kernels *kernels) {
         kv_cache_change(&base, begin, POSITIONS - begin);
         store(&base, begin, POSITIONS, POSITIONS);
     }
-    CHECK(n_tails > 0 || 2 * HEADS * kv_bytes(dtype, d_head) * KEY_TILE < 1 << 16, "no tail of d_head %zu",
-          d_head);
+    CHECK(n_tails > 0 || !SHARES || 2 * HEADS * kv_bytes(dtype, d_head) * KEY_TILE < 1 << 16,
+          "no tail of d_head %zu", d_head);
     kv_cache_close(&plain);
     kv_cache_close(&base);
     kv_cache_close(&fork);
