@@ -38,13 +38,16 @@ static bool open_tokenizer(AttnModel *model, const char *path, Error *error) {
 static AttnModel *open_model(const char *path, const GivenFile *given, const AttnModelOptions *options,
                              AttnError *error) {
     Error inner;
+    fenv_t callers;
     AttnModel *model = calloc(1, sizeof *model);
     if (!model) error_set(&inner, "%s: not enough memory", path);
+    default_floats(&callers);
     if (model)
         model->model =
             given ? model_of(checkpoint_open_given(path, given, &inner), &inner) : model_open(path, &inner);
-    if (model && model->model && open_tokenizer(model, options ? options->tokenizer : NULL, &inner))
-        return model;
+    bool ok = model && model->model && open_tokenizer(model, options ? options->tokenizer : NULL, &inner);
+    fesetenv(&callers);
+    if (ok) return model;
     tell(error, &inner);
     attn_model_close(model);
     return NULL;
@@ -117,12 +120,15 @@ bool attn_tokenize(const AttnModel *model, const char *text, size_t n, unsigned 
                    size_t capacity, size_t *n_tokens, AttnError *error) {
     Tokens all = {0};
     Error inner;
+    fenv_t callers;
     if (!model || !has_tokenizer(model, error)) return false;
     if (flags & ~(unsigned)(ATTN_TOKENIZE_ENDS | ATTN_TOKENIZE_SPECIAL))
         return refuse(error, "attn_tokenize knows no such flags");
     unsigned inner_flags = (flags & ATTN_TOKENIZE_ENDS ? ENCODE_ENDS : 0u) |
                            (flags & ATTN_TOKENIZE_SPECIAL ? ENCODE_SPECIAL : 0u);
+    default_floats(&callers);
     bool ok = tokenizer_encode(model->tokenizer, text, n, inner_flags, &all, &inner) || tell(error, &inner);
+    fesetenv(&callers);
     return give_tokens(ok, &all, tokens, capacity, n_tokens);
 }
 
@@ -154,10 +160,13 @@ bool attn_chat(const AttnModel *model, const AttnMessage *messages, size_t n_mes
     static const AttnChatOptions usual;
     Tokens all = {0};
     Error inner;
+    fenv_t callers;
     if (!model || !has_tokenizer(model, error)) return false;
     if (n_messages == 0) return refuse(error, "the conversation has no messages");
+    default_floats(&callers);
     bool ok =
         chat(model, messages, n_messages, options ? options : &usual, &all, &inner) || tell(error, &inner);
+    fesetenv(&callers);
     return give_tokens(ok, &all, tokens, capacity, n_tokens);
 }
 
@@ -251,6 +260,7 @@ bool attn_session_memory(const AttnModel *model, const AttnSessionOptions *optio
 
 static bool open_session(AttnSession *session, const AttnSessionOptions *options, Error *error) {
     const AttnSession *beside = options->beside;
+    fenv_t callers;
     SessionOptions inner = {.n_ctx = options->n_ctx,
                             .whole_cache = true,
                             .probe = options->probe.visit ? &session->inner : NULL,
@@ -264,7 +274,9 @@ static bool open_session(AttnSession *session, const AttnSessionOptions *options
     session->inner = (Probe){&session->options.probe, probe_wants, probe_visit};
     inner.compute = (Compute){.kernels = session->kernels, .threads = session->threads};
     inner.beside = beside ? beside->session : NULL;
+    default_floats(&callers);
     session->session = session_new(session->model->model, &inner, error);
+    fesetenv(&callers);
     return session->session;
 }
 
@@ -390,7 +402,10 @@ bool attn_hidden(AttnSession *session, const int32_t *tokens, size_t n, float *h
 }
 
 bool attn_unembed(const AttnSession *session, const float *resid, size_t n, float *logits) {
+    fenv_t callers;
     if (!session) return false;
+    default_floats(&callers);
     session_unembed(session->session, resid, n, logits);
+    fesetenv(&callers);
     return true;
 }

@@ -41,8 +41,8 @@
  * Threads. Any number of threads may share a model. A session or a sampler belongs to one thread at a time. Each session
  * has a pool of threads of its own, which sleeps between calls. Logits are the same to the bit for every number of
  * threads. A child of fork() may go on with what its parent had open, on one thread. The process's locale changes nothing, nor
- * does the floating-point environment in which tokens are fed. A call takes up to 512 KiB of the stack of its thread, and the
- * pool's threads are sent no signals.
+ * does the floating-point environment in which the library is called: it works in the default one, and so do callbacks. A call
+ * takes up to 512 KiB of the stack of its thread, and the pool's threads are sent no signals.
  *
  * Callbacks are called on the thread that called the library. They return, without an exception or longjmp, and do not
  * use the session that is at work; the model they may ask.

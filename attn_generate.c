@@ -31,8 +31,12 @@ static SamplerOptions sampler_options(const AttnSampling *sampling) {
 bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *error) {
     SamplerOptions options = SAMPLING_UNSET;
     Error inner;
+    fenv_t callers;
     if (!model) return false;
-    if (!sampling_settle(&options, model_checkpoint(model->model), NULL, &inner)) return tell(error, &inner);
+    default_floats(&callers);
+    bool ok = sampling_settle(&options, model_checkpoint(model->model), NULL, &inner);
+    fesetenv(&callers);
+    if (!ok) return tell(error, &inner);
     bool penalises = options.penalty_window > 0; /* a window of 0 is the usual one there */
     *sampling = (AttnSampling){.repeat_penalty = penalises ? options.repeat_penalty : 1,
                                .penalty_window = options.penalty_window,
@@ -65,8 +69,11 @@ void attn_sampler_free(AttnSampler *sampler) {
 }
 
 int32_t attn_sample(AttnSampler *sampler, const float *logits) {
+    fenv_t callers;
     if (!sampler) return -1;
+    default_floats(&callers);
     int32_t id = sampler_next(sampler->sampler, logits);
+    fesetenv(&callers);
     sampler_accept(sampler->sampler, id);
     return id;
 }
@@ -121,12 +128,15 @@ bool attn_generate_from(AttnSession *session, const int32_t *tokens, size_t n,
     static const AttnGenerateOptions usual;
     Error inner;
     TextEnd inner_end;
+    fenv_t callers;
     if (!session || !has_tokenizer(session->model, error)) return false;
     if (n == 0) return refuse(error, "the prompt has no tokens");
     for (size_t i = 0; options && i < options->n_stop; i++)
         if (!options->stop[i] || !options->stop[i][0]) return refuse(error, "a stop text needs some text");
-    if (!generate(session, tokens, n, options ? options : &usual, &inner_end, &inner))
-        return tell(error, &inner);
+    default_floats(&callers);
+    bool ok = generate(session, tokens, n, options ? options : &usual, &inner_end, &inner);
+    fesetenv(&callers);
+    if (!ok) return tell(error, &inner);
     if (end) *end = (AttnEnd)inner_end;
     return true;
 }
@@ -135,15 +145,18 @@ bool attn_generate(AttnSession *session, const char *prompt, const AttnGenerateO
                    AttnError *error) {
     Tokens tokens = {0};
     Error inner;
+    fenv_t callers;
     if (!session || !has_tokenizer(session->model, error)) return false;
     if (!prompt) return refuse(error, "no prompt is given");
     const Tokenizer *tokenizer = session->model->tokenizer;
     unsigned flags = ENCODE_ENDS | (options && options->special ? ENCODE_SPECIAL : 0u);
+    default_floats(&callers);
     bool ok = (tokenizer_encode(tokenizer, prompt, strlen(prompt), flags, &tokens, &inner) &&
                prompt_or_bos(tokenizer, &tokens, &inner) &&
                (tokens.n > 0 ||
                 error_set(&inner, "the prompt is empty, and the vocabulary has no token to begin with"))) ||
               tell(error, &inner);
+    fesetenv(&callers);
     ok = ok && attn_generate_from(session, tokens.ids, tokens.n, options, end, error);
     tokens_free(&tokens);
     return ok;

@@ -4,6 +4,7 @@
 
 #include "attn.h"
 #include "base/error.h"
+#include "base/floatenv.h"
 #include "gradients/saved_activations.h"
 #include "kernels/kernels.h"
 #include "model.h"

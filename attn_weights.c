@@ -222,6 +222,10 @@ static bool give_weight(const Model *model, AttnWeight weight, size_t layer, siz
 bool attn_weight(const AttnModel *model, AttnWeight weight, size_t layer, size_t first, size_t n, float *rows,
                  AttnMatrix *shape, AttnError *error) {
     Error inner;
+    fenv_t callers;
     if (!model) return false;
-    return give_weight(model->model, weight, layer, first, n, rows, shape, &inner) || tell(error, &inner);
+    default_floats(&callers);
+    bool ok = give_weight(model->model, weight, layer, first, n, rows, shape, &inner);
+    fesetenv(&callers);
+    return ok || tell(error, &inner);
 }

@@ -336,6 +336,68 @@ static void test_floats_of_callers(void) {
     }
 }
 
+enum { MAX_ROW = 60000 };
+
+/* What a program gets of a model that it opens, feeds, reads and lets write, all in one rounding. */
+typedef struct Life {
+    float logits[MAX_ROW], unembedded[MAX_ROW], weights[MAX_ROW];
+    double logprobs[4][40];
+    size_t n[4];
+} Life;
+
+typedef struct Written {
+    double *logprobs;
+    size_t n;
+} Written;
+
+static bool note_logprob(void *user, int32_t token, double logprob) {
+    Written *written = user;
+    (void)token;
+    written->logprobs[written->n++] = logprob;
+    return true;
+}
+
+static void live(Life *life, const char *path, int rounding) {
+    *life = (Life){.n = {0}};
+    fesetround(rounding);
+    AttnModel *model = attn_model_open(path, NULL, NULL);
+    AttnSession *session = attn_session_new(model, NULL, NULL);
+    const AttnShape shape = attn_model_shape(model);
+    bool ok = shape.n_vocab <= MAX_ROW && shape.d_model <= MAX_ROW &&
+              attn_feed(session, (int32_t[]){5, 6, 7, 8, 9}, 5, life->logits, 1, NULL) &&
+              attn_weight(model, ATTN_W_Q, 0, 0, 1, life->weights, NULL, NULL) &&
+              attn_unembed(session, life->weights, 1, life->unembedded);
+    for (size_t i = 0; ok && i < 4 && attn_token_bos(model) >= 0; i++) {
+        Written written = {life->logprobs[i], 0};
+        AttnGenerateOptions options = {.sampling = {.temperature = 1, .seed = i + 1},
+                                       .n_tokens = 40,
+                                       .token = note_logprob,
+                                       .user = &written};
+        ok = attn_generate(session, "The", &options, NULL, NULL);
+        life->n[i] = written.n;
+    }
+    CHECK(ok && fegetround() == rounding, "%s, rounding %d", path, rounding);
+    fesetround(FE_TONEAREST);
+    attn_session_free(session);
+    attn_model_close(model);
+}
+
+/* A program that rounds otherwise has the same numbers from beginning to end. */
+static void test_lives_of_callers(void) {
+    static const char *const paths[] = {"weights/model.gguf", "tests/data/reference/llama-f32.gguf",
+                                        "tests/data/reference/llama-yarn.gguf",
+                                        "tests/data/reference/gpt-oss-mxfp4.gguf"};
+    static const int roundings[] = {FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
+    static Life usual, life;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        live(&usual, paths[i], FE_TONEAREST);
+        for (size_t k = 0; k < sizeof roundings / sizeof *roundings; k++) {
+            live(&life, paths[i], roundings[k]);
+            CHECK(memcmp(&life, &usual, sizeof life) == 0, "%s, rounding %d", paths[i], roundings[k]);
+        }
+    }
+}
+
 int main(void) {
     RUN(test_texts_are_the_programs);
     RUN(test_a_loop_of_ones_own);
@@ -345,5 +407,6 @@ int main(void) {
     RUN(test_an_empty_prompt_is_what_begins_a_text);
     RUN(test_two_threads_on_one_model);
     RUN(test_floats_of_callers);
+    RUN(test_lives_of_callers);
     return test_end();
 }
