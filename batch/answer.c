@@ -18,7 +18,7 @@ static void print_id(FILE *file, const Request *request) {
     int64_t number = (int64_t)request->line;
     String text = json_string(request->id);
     fprintf(file, "\"%s\": ", !request->id ? "line" : request->is_openai ? "custom_id" : "id");
-    json_integer(request->id, &number);
+    request_whole(request->id, &number);
     if (request->id && request->id->kind == JSON_TEXT)
         print_json_string(file, text.data, text.n);
     else

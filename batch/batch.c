@@ -120,7 +120,7 @@ static bool encode_prompt(const Batch *batch, const Request *request, Tokens *to
                                 ENCODE_ENDS | (setup->special ? ENCODE_SPECIAL : 0), tokens, error) &&
                prompt_or_bos(setup->tokenizer, tokens, error);
     for (size_t i = 0; i < prompt->n; i++) {
-        json_integer(json_item(prompt, i), &id);
+        request_whole(json_item(prompt, i), &id);
         if (!tokens_push(tokens, (int32_t)id, error)) return false;
     }
     return true;

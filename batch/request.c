@@ -7,6 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool request_whole(const Json *value, int64_t *number) {
+    if (json_integer(value, number)) return true;
+    bool whole = value && value->kind == JSON_NUMBER && fabs(value->number) < 0x1p53 &&
+                 value->number == floor(value->number);
+    if (whole) *number = (int64_t)value->number;
+    return whole;
+}
+
 /* ---- Options ---- */
 
 typedef enum FieldKind { FIELD_REAL, FIELD_COUNT } FieldKind;
@@ -37,7 +45,7 @@ static bool read_field(const struct Field *field, const Json *value, SamplerOpti
     char range[80];
     int64_t count = 0;
     bool fits = value->kind == JSON_NUMBER && value->number >= field->min && value->number <= field->max;
-    if (field->kind == FIELD_COUNT) fits = fits && json_integer(value, &count);
+    if (field->kind == FIELD_COUNT) fits = fits && request_whole(value, &count);
     snprintf(range, sizeof range, "%s from %g to %g", field->kind == FIELD_REAL ? "a number" : "an integer",
              field->min, field->max);
     if (!fits) return bad_value(field->name, range, error);
@@ -84,13 +92,28 @@ static bool is_one_of(String key, const char *const *names) {
     return *names;
 }
 
+/* Names of one thing: it must be the same thing in all of them, or the last would count. */
+static bool agree(const Json *body, Error *error) {
+    static const char *const pairs[][2] = {{"max_tokens", "max_completion_tokens"},
+                                           {"max_tokens", "n_predict"},
+                                           {"max_completion_tokens", "n_predict"},
+                                           {"repeat_penalty", "repetition_penalty"},
+                                           {"logprobs", "top_logprobs"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const Json *a = json_get(body, pairs[i][0]), *b = json_get(body, pairs[i][1]);
+        if (a && b && a->kind == JSON_NUMBER && b->kind == JSON_NUMBER && a->number != b->number)
+            return error_set(error, "\"%s\" and \"%s\" say two things", pairs[i][0], pairs[i][1]);
+    }
+    return true;
+}
+
 /* "logprobs" as completions have it, an integer, or as chats do, true with "top_logprobs" beside it; and "n". None is false. */
 static bool read_counts(Request *request, String key, const Json *value, Error *error) {
     const bool is_n = string_equals(key, "n"), is_true = value->kind == JSON_BOOL;
     const int64_t least = is_n, most = is_n ? REQUEST_MAX_TEXTS : MAX_TOP;
     int64_t number = 0;
     if (!(is_true && string_equals(key, "logprobs")) &&
-        (!json_integer(value, &number) || number < least || number > most))
+        (!request_whole(value, &number) || number < least || number > most))
         return error_set(error, "\"%.*s\" must be an integer from %d to %d", string_shown(key), key.data,
                          (int)least, (int)most);
     if (is_n) return request->n_texts = (size_t)number, true;
@@ -114,7 +137,7 @@ static bool read_member(Request *request, String key, const Json *value, Error *
         if (string_equals(key, "prompt")) return request->prompt = value, true;
         if (string_equals(key, "messages")) return true; /* read_messages has them */
         if (is_one_of(key, counts)) {
-            if (!json_integer(value, &number) || number < -1 || number > 1000000000)
+            if (!request_whole(value, &number) || number < -1 || number > 1000000000)
                 return error_set(error, "\"%.*s\" must be an integer from -1 (until the text ends) to 1e9",
                                  string_shown(key), key.data);
             return request->n_predict = number, true;
@@ -122,7 +145,7 @@ static bool read_member(Request *request, String key, const Json *value, Error *
         if (is_one_of(key, more) && (value->kind != JSON_BOOL || value->boolean))
             return read_counts(request, key, value, error);
         if (string_equals(key, "seed")) {
-            if (!json_integer(value, &number) || number < 0)
+            if (!request_whole(value, &number) || number < 0)
                 return bad_value("seed", "an integer of 0 or more", error);
             request->sampling.seed = (uint64_t)number;
             return request->has_seed = true;
@@ -181,14 +204,14 @@ static bool read_messages(Request *request, const Json *messages, Error *error) 
 
 static bool is_id(const Json *id) {
     int64_t number;
-    return id && (id->kind == JSON_TEXT || json_integer(id, &number));
+    return id && (id->kind == JSON_TEXT || request_whole(id, &number));
 }
 
 /* Whether an array is one of token ids, of which one at least. */
 static bool is_tokens(const Json *prompt) {
     int64_t id;
     for (size_t i = 0; i < prompt->n; i++)
-        if (!json_integer(json_item(prompt, i), &id) || id < 0 || id > INT32_MAX) return false;
+        if (!request_whole(json_item(prompt, i), &id) || id < 0 || id > INT32_MAX) return false;
     return prompt->n > 0;
 }
 
@@ -222,7 +245,7 @@ static bool read_context(Request *request, Error *error) {
 static bool read_body(Request *request, const Json *body, Error *error) {
     for (size_t i = 0; i < body->n; i++)
         if (!read_member(request, json_key(body, i), json_item(body, i), error)) return false;
-    if (!read_messages(request, json_get(body, "messages"), error)) return false;
+    if (!agree(body, error) || !read_messages(request, json_get(body, "messages"), error)) return false;
     if (!request->prompt == !request->messages)
         return error_set(error, "a request needs a \"prompt\" or \"messages\", one of the two");
     if (request->n_top > 0 && !request->logprobs)
@@ -292,7 +315,7 @@ bool request_name(const Request *request, TextBuffer *name) {
     int64_t value = (int64_t)request->line;
     const bool is_text = request->id && request->id->kind == JSON_TEXT;
     String id = json_string(request->id);
-    if (request->id && !is_text) json_integer(request->id, &value);
+    if (request->id && !is_text) request_whole(request->id, &value);
     int n = snprintf(number, sizeof number, "%s%lld", request->id ? "" : "line ", (long long)value);
     return is_text ? text_append(name, "\"", 1) && text_append(name, id.data, id.n)
                    : text_append(name, number, (size_t)n);

@@ -22,7 +22,7 @@ enum { REQUEST_MAX_STOPS = 16, REQUEST_MAX_TEXTS = 128 };
 typedef struct Request {
     size_t line;        /* of the file, from 1 */
     Json *json;         /* of the line; the members below point into it */
-    const Json *id;     /* a text or an integer; NULL: it has none, and the line's number is its name */
+    const Json *id;     /* a text or a whole number; NULL: it has none, and the line's number is its name */
     bool is_openai;     /* the answer is a line of OpenAI's batch files */
     const Json *prompt; /* a text, or an array of token ids; or NULL */
     const Json *context, *continuation,
@@ -48,6 +48,9 @@ typedef struct Request {
 bool request_read(Request *request, const char *line, size_t n, size_t number, const SamplerOptions *sampling,
                   int64_t n_predict, Error *error);
 void request_free(Request *request);
+
+/* Whether a value is a whole number, as 2 is, and 2.0, which tables write where a column has gaps. */
+bool request_whole(const Json *value, int64_t *number);
 
 /* Appends its name: the id, behind a quote where that is a text, or "line" and its number. False when memory runs out. */
 bool request_name(const Request *request, TextBuffer *name);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 static bool is_word(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80);
 }
@@ -22,9 +21,24 @@ static void move_to(Lexer *l, size_t at) {
     for (; l->at < at; l->at++) l->line += l->source.data[l->at] == '\n';
 }
 
+/* The bytes of the character at `at` if it is white space, as Python has it; 0 if not. */
+static size_t blank_at(const Lexer *l, size_t at) {
+    uint32_t c;
+    size_t n = at < l->source.n ? utf8_decode(l->source.data + at, l->source.n - at, &c) : 0;
+    return n > 0 && utf8_is_space(c) ? n : 0;
+}
+
 static size_t after_blanks(const Lexer *l, size_t at) {
-    while (is_blank(l->source.data[at])) at++;
+    for (size_t n; (n = blank_at(l, at)) > 0;) at += n;
     return at;
+}
+
+/* Where the character that ends at `end` begins, if it is white space; else `end`. */
+static size_t before_blank(const Lexer *l, size_t from, size_t end) {
+    size_t at = end;
+    while (at > from && (l->source.data[--at] & 0xc0) == 0x80) {
+    }
+    return at < end && at + blank_at(l, at) == end ? at : end;
 }
 
 /*
@@ -50,9 +64,9 @@ static String text_before(const Lexer *l, size_t to) {
     size_t from = l->at, end = to;
     char sign = to < l->source.n ? text[to + 2] : '+';
     if (sign == '-') {
-        while (end > from && is_blank(text[end - 1])) end--;
+        for (size_t at; (at = before_blank(l, from, end)) < end;) end = at;
     } else if (sign != '+' && text[to + 1] != '{') {
-        while (end > from && is_blank(text[end - 1]) && text[end - 1] != '\n') end--;
+        for (size_t at; (at = before_blank(l, from, end)) < end && text[at] != '\n';) end = at;
         if (end > 0 && text[end - 1] != '\n') end = to; /* the tag does not begin its line */
     }
     return (String){text + from, end - from};
@@ -269,7 +283,7 @@ static bool next_inside(Lexer *l, Token *token, Error *error) {
     if (!is_word(c)) return next_operator(l, token, error);
     token->kind = NAME_TOKEN;
     size_t from = l->at;
-    while (is_word(text[l->at])) l->at++;
+    while (is_word(text[l->at]) && blank_at(l, l->at) == 0) l->at++;
     token->text = (String){text + from, l->at - from};
     return true;
 }

@@ -52,6 +52,12 @@ input=/dev/null
 has grep -q '^{"id": "none", "text": "", "n_prompt": 3, "n_predicted": 0, "end": "limit"}$' "$tmp/out"
 has grep -q '^{"id": "stop".*"end": "stop"}$' "$tmp/out"
 
+# A table whose columns have gaps writes whole numbers with a point, and every name that it has a column for.
+printf '%s\n' '{"id": 7.0, "prompt": "A cat", "max_tokens": 5e0, "n_predict": 5, "top_k": 1.0, "seed": 3.0, "n": 1.0}' >"$tmp/plain"
+{ alone 7 -p 'A cat' --top-k 1 -n 5 && echo; } >"$tmp/want"
+try "$model" --batch "$tmp/plain"
+has as_alone
+
 # The settings of the command line hold where a request gives no others.
 printf '%s\n' '{"id": 1, "prompt": "A cat"}' >"$tmp/plain"
 { alone 1 -p 'A cat' --temp 0 -n 5 && echo; } >"$tmp/want"
@@ -202,6 +208,12 @@ must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "n_pre
 must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_tokens": 1000000001}
 "\"seed\" must be an integer of 0 or more"}|{"prompt": "a", "seed": -1}
 "\"seed\" must be an integer of 0 or more"}|{"prompt": "a", "seed": 1.5}
+"\"max_tokens\" must be an integer|{"prompt": "a", "max_tokens": 2.5}
+"\"max_tokens\" must be an integer|{"prompt": "a", "max_tokens": 1e300}
+"\"max_tokens\" and \"max_completion_tokens\" say two things"}|{"prompt": "a", "max_completion_tokens": 2, "max_tokens": 9}
+"\"max_tokens\" and \"n_predict\" say two things"}|{"prompt": "a", "max_tokens": 9, "n_predict": 2}
+"\"repeat_penalty\" and \"repetition_penalty\" say two things"}|{"prompt": "a", "repetition_penalty": 1.1, "repeat_penalty": 1}
+"\"logprobs\" and \"top_logprobs\" say two things"}|{"prompt": "a", "top_logprobs": 3, "logprobs": 1}
 "\"stop\" must be a text that is not empty, or an array of them"}|{"prompt": "a", "stop": [""]}
 "\"stop\" must be a text that is not empty|{"prompt": "a", "stop": "\u0000"}
 "\"stop\" has more than 16 texts"}|{"prompt": "a", "stop": ["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q"]}

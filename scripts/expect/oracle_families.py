@@ -188,7 +188,7 @@ class Attn:
     class Options(ctypes.Structure):
         _fields_ = [("n_ctx", ctypes.c_size_t), ("n_threads", ctypes.c_uint), ("cache", ctypes.c_int),
                     ("fast", ctypes.c_bool), ("probe", ctypes.c_void_p * 3), ("stop", ctypes.c_void_p),
-                    ("stop_user", ctypes.c_void_p)]
+                    ("stop_user", ctypes.c_void_p), ("beside", ctypes.c_void_p)]
 
     def __init__(self, path):
         self.library = ctypes.CDLL(os.path.abspath(path))
