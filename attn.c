@@ -391,8 +391,11 @@ bool attn_sync(AttnSession *session, const int32_t *tokens, size_t n, float *log
 }
 
 bool attn_hidden(AttnSession *session, const int32_t *tokens, size_t n, float *hidden, AttnError *error) {
+    fenv_t callers;
     if (!attn_sync(session, tokens, n, NULL, error)) return false;
+    default_floats(&callers);
     session_hidden(session->session, hidden);
+    fesetenv(&callers);
     for (size_t i = 0; i < model_config(session->model->model)->d_model; i++)
         if (!isfinite(hidden[i])) {
             session_rewind(session->session, 0); /* as the call can be made again */

@@ -30,7 +30,7 @@
  * gives it back to …_close or …_free, which accept NULL; a model last, after its sessions and samplers.
  *
  * Errors. What can fail returns NULL or false and writes one line for a person to *error, which may be NULL. A
- * function that is given NULL for an object returns NULL, 0 or false and leaves *error as it was: so a chain of calls is
+ * function that is given NULL for an object returns NULL, 0 or false (a text: "", a token: -1) and leaves *error as it was: so a chain of calls is
  * checked once, at its end. After a call that failed, out of memory or otherwise, the objects that it was given are
  * good: the call can be made again, and attn_session_tokens says what a session holds. Nothing is printed, and nothing
  * exits. A file that is made shorter while it is open raises SIGBUS, as with any mapping.
@@ -530,7 +530,7 @@ ATTN_API bool attn_sampling(const AttnModel *model, AttnSampling *sampling, Attn
 
 /*
  * For whoever feeds tokens one by one; attn_generate has its own. Both fail on a value outside of its range for run's options
- * (temperature 0 to 1e9, top_p and min_p 0 to 1, repeat_penalty 0.01 to 100, the others -1000 to 1000), and on a step that does
+ * (temperature 0 to 1e9, top_p and min_p 0 to 1, repeat_penalty 0.01 to 100, the other penalties -1000 to 1000), and on a step that does
  * not exist.
  */
 ATTN_API AttnSampler *attn_sampler_new(const AttnModel *model, const AttnSampling *sampling,

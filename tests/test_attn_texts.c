@@ -340,7 +340,7 @@ enum { MAX_ROW = 60000 };
 
 /* What a program gets of a model that it opens, feeds, reads and lets write, all in one rounding. */
 typedef struct Life {
-    float logits[MAX_ROW], unembedded[MAX_ROW], weights[MAX_ROW];
+    float logits[MAX_ROW], unembedded[MAX_ROW], weights[MAX_ROW], hidden[MAX_ROW];
     double logprobs[4][40];
     size_t n[4];
 } Life;
@@ -366,7 +366,8 @@ static void live(Life *life, const char *path, int rounding) {
     bool ok = shape.n_vocab <= MAX_ROW && shape.d_model <= MAX_ROW &&
               attn_feed(session, (int32_t[]){5, 6, 7, 8, 9}, 5, life->logits, 1, NULL) &&
               attn_weight(model, ATTN_W_Q, 0, 0, 1, life->weights, NULL, NULL) &&
-              attn_unembed(session, life->weights, 1, life->unembedded);
+              attn_unembed(session, life->weights, 1, life->unembedded) &&
+              attn_hidden(session, (int32_t[]){5, 6, 7}, 3, life->hidden, NULL);
     for (size_t i = 0; ok && i < 4 && attn_token_bos(model) >= 0; i++) {
         Written written = {life->logprobs[i], 0};
         AttnGenerateOptions options = {.sampling = {.temperature = 1, .seed = i + 1},

@@ -270,7 +270,7 @@ const View view_attend = {
         "  --no-sink             leave out the first token and renormalise\n"
         "  --by weight|value     weight A, or A * |v W_O| (Kobayashi et al. 2020); --norm: rows sum to 1\n"
         "  --words               add up keys, average queries, word by word\n"
-        "  -n N [--temp X]       generate N tokens (greedily), a row for each; needs --layer and --head,\n"
+        "  -n N [--temp X]       generate N tokens (greedily), a row for each; needs --layer, and --head\n"
         "                        or --reduce\n"),
     .needs = NEEDS_MODEL | NEEDS_TEXT,
     VIEW_OPTIONS(options),

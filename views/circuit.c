@@ -336,7 +336,7 @@ const View view_circuit = {
         "\n"
         "  --head L4H1          one head: the tokens that its OV and QK circuits pair, its singular directions\n"
         "  --token T            of pairs those from this token (a text, or #id)\n"
-        "  --top K              so many pairs (5)\n"
+        "  --top K              so many pairs of --head (5)\n"
         "  --composition q|k|v  how far queries, keys or values read what earlier heads write\n"
         "\n"
         "examples:\n"

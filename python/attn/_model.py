@@ -59,7 +59,8 @@ def load(path: Path, *, tokenizer: Optional[Path] = None, n_threads: int = 0) ->
 class Model:
     """
     A model, made by `attn.load`. Any number of threads may use it at the same time. In a `with` it is closed at the end; else
-    when nobody refers to it. Every text may be given as a str, or as token ids.
+    when nobody refers to it. A text may be given as a str, or as token ids; a
+    second one beside it as a str.
 
     Numbers are those of `study`: float32, the cache of keys and values in float32, nothing folded or centred. A text gets
     the token that begins texts in front if the file says so; `prepend_bos` overrides that.
@@ -459,7 +460,7 @@ class Model:
 
     def study(self, view: str, text: Optional[Text] = None, **options: Any) -> View:
         """
-        The JSON of a view of `study`, all but "case", as a dict: "next", "score", "attend", "heads", "lens", "explain" … Its keys
+        The JSON of a view of `study`, all but "case" and "serve", as a dict: "next", "score", "attend", "heads", "lens", "explain" … Its keys
         stand in docs/JSON.md, its options in docs/STUDY.md: `top=5` is `--top 5`, `n=3` is `-n 3`, `no_sink=True` is
         `--no-sink`; numbers in a list are one list (`layers=[0, 3]`), of texts in a list each is given an option of its own; None
         and False leave it out. A second model, of `compare`, is `other=`. The program runs by itself and opens the file anew, so

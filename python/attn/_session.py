@@ -283,7 +283,7 @@ class Session:
         return hidden
 
     def fork(self) -> Session:
-        """A second session with the same tokens, keys and values, which are copied, and options. AttnError: no memory."""
+        """A second session with the same tokens, keys and values, whose memory they share, and options. AttnError: no memory."""
         with _Held(self):
             n_ctx, cache, fast = self._given
             return Session(self._model, n_ctx, cache=cache, fast=fast, _probe=copy.copy(self._probe), _parent=self)
@@ -307,7 +307,8 @@ class Session:
 
     def restore(self, saved: bytes) -> None:
         """
-        Makes it hold what was saved, whatever it held: of a session of the same model, with the same cache and no more room.
+        Makes it hold what was saved, whatever it held: of a session of the same model, with the same cache, and with no more tokens than it has room
+        for.
         AttnError: the bytes are of no such session, and it holds what it held; or damaged, and it holds nothing.
         """
         data, at = bytes(memoryview(saved)), 0
