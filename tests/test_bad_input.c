@@ -465,7 +465,7 @@ static void test_llama2c_vocabulary(void) {
         refuse_file("ends inside token 1", "a piece of a length that cannot be");
     }
     write_llama2c_vocabulary(259);
-    refuse_file("'general.architecture' is missing", "a vocabulary taken for a model");
+    refuse_file("holds a vocabulary only, no weights", "a vocabulary taken for a model");
 }
 
 static uint64_t random_state = 42;
