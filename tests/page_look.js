@@ -52,6 +52,26 @@ async function checkAllWidths(live, fonts, options) {
   }
 }
 
+/* Text as widely spaced as WCAG 1.4.12 has it, in a window of 320 pixels: it scrolls down alone. */
+async function testSpacing(live) {
+  const style = '* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important } p { margin-bottom: 2em !important }';
+  for (const language of ['en', 'zh']) {
+    const page = await open(`${live}#lang=${language}`, { viewport: { width: 320, height: 800 }, bypassCSP: true });
+    await answered(page);
+    await page.addStyleTag({ content: style });
+    for (const shape of ['map', 'lines', 'steps', 'writes']) {
+      await page.evaluate((value) => change({ shape: value }), shape);
+      await answered(page);
+      check((await overhang(page)) === '', `nothing hangs over with spaced text, ${shape}, ${language}`, await overhang(page));
+      check(await page.evaluate(() => [...document.querySelectorAll('.formula')].every((formula) => formula.scrollHeight <= formula.clientHeight)), `formulas scroll to the side alone, ${shape}, ${language}`);
+    }
+    await page.evaluate(() => change({ off: { L3H4: 0, L2MLP: 0.5 }, part: 'L3' }));
+    await answered(page);
+    check((await overhang(page)) === '', `nothing hangs over with spaced text, changed, ${language}`, await overhang(page));
+    await close(page, `spaced text, ${language}`);
+  }
+}
+
 /* A browser that does not find some fonts. */
 function launchWith(name, rejected) {
   const file = path.join(folder, `${name}.conf`);
@@ -370,4 +390,4 @@ async function testOthersWhole(live) {
   await close(page, 'the others');
 }
 
-module.exports = { testOthersWhole, testWidths, testWidthsCjk, testFirstScreen, testProjector, testRoom, testThemes, testMotion, testPrint, testPrintLens, testTouch, testAccess, testEmpty };
+module.exports = { testOthersWhole, testWidths, testSpacing, testWidthsCjk, testFirstScreen, testProjector, testRoom, testThemes, testMotion, testPrint, testPrintLens, testTouch, testAccess, testEmpty };
