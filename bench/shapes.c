@@ -127,7 +127,7 @@ static TensorList list_tensors(const ModelShape *shape, const Mix *mix) {
 }
 
 static uint64_t tensor_bytes(const TensorShape *tensor) {
-    return (tensor->rows ? tensor->rows : 1) * dtype_bytes(tensor->dtype, tensor->cols);
+    return (tensor->rows ? tensor->rows : 1) * dtype_bytes(tensor->dtype, (size_t)tensor->cols);
 }
 
 static uint64_t aligned(uint64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -144,7 +144,7 @@ static void put(FILE *file, const void *value, size_t n) { fwrite(value, 1, n, f
 static void put_string(FILE *file, const char *text) {
     uint64_t n = strlen(text);
     put(file, &n, sizeof n);
-    put(file, text, n);
+    put(file, text, (size_t)n);
 }
 
 /* A key of the family and its value of 4 bytes; type 4: uint32, 6: float32. */
@@ -159,7 +159,7 @@ static void put_key(FILE *file, const ModelShape *shape, const char *key, uint32
 static void pad(FILE *file) {
     static const char zeros[ALIGNMENT];
     uint64_t at = (uint64_t)ftello(file);
-    put(file, zeros, aligned(at) - at);
+    put(file, zeros, (size_t)(aligned(at) - at));
 }
 
 static void put_header(FILE *file, const ModelShape *shape, const TensorList *list) {
@@ -247,8 +247,8 @@ bool shape_write(const ModelShape *shape, const Mix *mix, FILE *file, Error *err
         unsigned char bytes[BUFFER];
         for (uint64_t left = tensor_bytes(&list.items[i]), n; left > 0; left -= n) {
             n = left < buffer ? left : buffer;
-            random_weights(bytes, n, dtype, &state);
-            put(file, bytes, n);
+            random_weights(bytes, (size_t)n, dtype, &state);
+            put(file, bytes, (size_t)n);
             if (interrupted()) return error_set(error, "interrupted");
         }
         pad(file);

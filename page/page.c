@@ -92,6 +92,9 @@ static const char *command_line(Study *study, Error *error) {
 /* The positions that are shown, once the text is all there. */
 static bool choose_positions(Page *page, Error *error) {
     size_t n = page->study->subject.tokens.n;
+    if (page->query_text && page->query == NOT_GIVEN &&
+        !study_query(page->study, page->query_text, NULL, &page->query, error))
+        return false;
     page->ranged = page->from != NOT_GIVEN || page->to != NOT_GIVEN;
     if (page->from == NOT_GIVEN) page->from = 0;
     if (page->to == NOT_GIVEN) page->to = n;
@@ -283,12 +286,22 @@ static void choose_parts_of_page(Page *page, Error *error) {
     page->changed = (Numbers){.page = page, .parts = page->parts & ~(unsigned)PART_REPEAT};
 }
 
+/* --query may mean a token that the model has yet to write: a number is known before, a word is sought when all are there. */
+static bool check_query(Page *page, Error *error) {
+    Study *study = page->study;
+    if (!page->query_text) return true;
+    if (page->n_predict == 0) return study_query(study, page->query_text, NULL, &page->query, error);
+    return !study_query_number(page->query_text, &page->query) ||
+           study_check_place(study, NOT_GIVEN, NOT_GIVEN, page->query, page->n_prompt + page->n_predict,
+                             error);
+}
+
 /* Refuses what can be refused before the model runs. */
 static bool check(Page *page, Error *error) {
     Study *study = page->study;
     Arena *arena = &study->arena;
-    size_t n_layer = page->config->n_layer, n_positions = page->n_prompt + page->n_predict;
-    if (!study_check_place(study, NOT_GIVEN, NOT_GIVEN, page->query, n_positions, error)) return false;
+    size_t n_layer = page->config->n_layer;
+    if (!check_query(page, error)) return false;
     choose_parts_of_page(page, error);
     if (page->svg && !check_svg(page, error)) return false;
     page->layers = arena_new(arena, n_layer, sizeof *page->layers);
@@ -353,8 +366,7 @@ static bool check_together(const StudyOptions *o, const void *view, Error *error
         return error_set(error, "view writes a file: name it with -o %s",
                          page->svg ? "figure.svg" : "page.html");
     if (page->top == 0) return error_set(error, "--top 0 leaves nothing to show: take 1 or more");
-    return !page->svg ||
-           !(page->ablate || page->layer_list || page->query != NOT_GIVEN || page->top != NOT_GIVEN) ||
+    return !page->svg || !(page->ablate || page->layer_list || page->query_text || page->top != NOT_GIVEN) ||
            error_set(error, "--svg draws one pattern: leave out --ablate, --layers, --query and --top");
 }
 
@@ -368,7 +380,7 @@ static const Option options[] = {
     {"--temp", NULL, OPTION_REAL, AT(temp), 0, 1e9},
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
     {"--layers", NULL, OPTION_TEXT, AT(layer_list)},
-    {"--query", NULL, OPTION_SIZE, AT(query), 0, 1e9},
+    {"--query", NULL, OPTION_TEXT, AT(query_text)},
     {"--from", NULL, OPTION_SIZE, AT(from), 0, 1e9},
     {"--to", NULL, OPTION_SIZE, AT(to), 0, 1e9},
     {"--parts", NULL, OPTION_TEXT, AT(part_list)},

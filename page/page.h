@@ -43,7 +43,7 @@ typedef struct Numbers {
 } Numbers;
 
 typedef struct Page {
-    const char *output, *layer_list, *ablate, *svg, *part_list;
+    const char *output, *layer_list, *ablate, *svg, *part_list, *query_text;
     size_t from, to;          /* positions whose numbers are given */
     bool live, no_model, yes; /* a page with the engine, without a model in it, however large */
     size_t n_predict, top;

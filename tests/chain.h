@@ -57,7 +57,7 @@ static struct {
 static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
     GgufTensor *tensor = gguf_find_tensor(gguf, name);
     tensor->dims[0] = cols, tensor->dims[1] = rows;
-    tensor->n_bytes = 4 * (rows ? rows : 1) * cols;
+    tensor->n_bytes = (size_t)(4 * (rows ? rows : 1) * cols);
 }
 
 static void put(Gguf *gguf, const char *name, size_t i, float value) {

@@ -22,7 +22,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#if __has_include(<execinfo.h>)
 #include <execinfo.h>
+#else /* musl: no place is told from another, and calls are tried by their numbers alone */
+#define backtrace(callers, n) ((void)(callers), 0)
+#endif
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -45,7 +49,7 @@ enum {
     MAX_FAULTS = 8,
     MAX_PLACES = 1 << 14,
     N_CALLERS = 8,     /* three of them here */
-    IO_ERR_SEEN = 0x20 /* glibc's flag, which ferror reads */
+    IO_ERR_SEEN = 0x20 /* the flag that ferror reads, of glibc and musl */
 };
 
 typedef struct Fault {
@@ -279,7 +283,7 @@ WRAP(unlink, "unlink", EACCES, -1, int, (const char *path), (path))
 
 /* Fails, and says so in the stream. */
 static void stream_fails(FILE *stream, int code) {
-    stream->_flags |= IO_ERR_SEEN;
+    *(int *)(void *)stream |= IO_ERR_SEEN; /* flags come first */
     errno = code;
 }
 

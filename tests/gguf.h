@@ -98,7 +98,7 @@ static inline void gguf_put(GgufKey *key, const void *bytes, size_t n) {
 static inline void gguf_put_string(GgufKey *key, const char *text) {
     uint64_t n = strlen(text);
     gguf_put(key, &n, sizeof n);
-    gguf_put(key, text, n);
+    gguf_put(key, text, (size_t)n);
 }
 
 /* The key of that name with this value, new or in the place of its old one. */
@@ -157,7 +157,7 @@ static inline GgufTensor *gguf_tensor(Gguf *gguf, const char *name, uint32_t typ
     GgufTensor *tensor = &gguf->tensors[gguf->n_tensors++];
     *tensor = (GgufTensor){
         .name = name, .type = type, .n_dims = rows ? 2 : 1, .dims = {cols, rows ? rows : 1, 1, 1, 1}};
-    tensor->n_bytes = gguf_bytes(type, cols * (rows ? rows : 1));
+    tensor->n_bytes = gguf_bytes(type, (size_t)(cols * (rows ? rows : 1)));
     return tensor;
 }
 
@@ -211,7 +211,7 @@ static inline size_t gguf_write(Gguf *gguf, unsigned char *file) {
     if (gguf->n_tensors == 0) return n;
     memset(at, 0, begin - n + n_data);
     for (size_t i = 0; i < gguf->n_tensors; i++) {
-        gguf->tensors[i].data_at = begin + gguf->tensors[i].offset;
+        gguf->tensors[i].data_at = begin + (size_t)gguf->tensors[i].offset;
         gguf_fill(&gguf->tensors[i], i, file + gguf->tensors[i].data_at);
     }
     return begin + n_data;

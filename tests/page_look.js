@@ -52,6 +52,26 @@ async function checkAllWidths(live, fonts, options) {
   }
 }
 
+/* Text as widely spaced as WCAG 1.4.12 has it, in a window of 320 pixels: it scrolls down alone. */
+async function testSpacing(live) {
+  const style = '* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important } p { margin-bottom: 2em !important }';
+  for (const language of ['en', 'zh']) {
+    const page = await open(`${live}#lang=${language}`, { viewport: { width: 320, height: 800 }, bypassCSP: true });
+    await answered(page);
+    await page.addStyleTag({ content: style });
+    for (const shape of ['map', 'lines', 'steps', 'writes']) {
+      await page.evaluate((value) => change({ shape: value }), shape);
+      await answered(page);
+      check((await overhang(page)) === '', `nothing hangs over with spaced text, ${shape}, ${language}`, await overhang(page));
+      check(await page.evaluate(() => [...document.querySelectorAll('.formula')].every((formula) => formula.scrollHeight <= formula.clientHeight)), `formulas scroll to the side alone, ${shape}, ${language}`);
+    }
+    await page.evaluate(() => change({ off: { L3H4: 0, L2MLP: 0.5 }, part: 'L3' }));
+    await answered(page);
+    check((await overhang(page)) === '', `nothing hangs over with spaced text, changed, ${language}`, await overhang(page));
+    await close(page, `spaced text, ${language}`);
+  }
+}
+
 /* A browser that does not find some fonts. */
 function launchWith(name, rejected) {
   const file = path.join(folder, `${name}.conf`);
@@ -235,6 +255,33 @@ async function testPrint() {
   }
 }
 
+/* The lens has its own scrolling: on paper all of its rows are there, and afterwards those in view alone. */
+async function testPrintLens() {
+  const page = await open(writeOf(path.join(folder, 'model.gguf'), 'long.html', '-p', LONG));
+  const rows = () => page.evaluate(() => {
+    const frame = document.getElementById('lens-grid');
+    const end = frame.getBoundingClientRect().bottom;
+    const shown = [...frame.querySelectorAll('[data-position]')];
+    const tops = shown.map((row) => row.getBoundingClientRect().top);
+    return { n: run.n, shown: shown.map((row) => Number(row.dataset.position)), below: shown.filter((row) => row.getBoundingClientRect().bottom > end + 1).length,
+      over: tops.filter((top, i) => i > 0 && top < tops[i - 1] + 10).length, scrolled: frame.scrollTop };
+  });
+  await page.evaluate(() => document.getElementById('lens-grid').scrollTo(0, 1000));
+  await until(page, () => !document.querySelector('#lens-grid [data-position="0"]'), null, 'a row further down is drawn');
+  const before = await rows();
+  await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+  await page.emulateMedia({ media: 'print' });
+  const paper = await rows();
+  check(paper.n > 80 && paper.shown.length === paper.n && paper.shown.every((position, i) => position === i), 'all rows of the lens are on paper', JSON.stringify(paper));
+  check(paper.below === 0 && paper.over === 0, 'and none is cut off or lies over another', JSON.stringify(paper));
+  await page.emulateMedia({ media: 'screen' });
+  await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+  await settle(page);
+  const after = await rows();
+  check(after.scrolled === before.scrolled && String(after.shown) === String(before.shown), 'the screen has its own rows again', JSON.stringify([before, after]));
+  await close(page, 'print the lens');
+}
+
 /* A finger has no pointer that stays: what it taps is chosen, and stays in the sentence below. */
 async function testTouch() {
   const page = await open(frozen(), { hasTouch: true });
@@ -343,4 +390,4 @@ async function testOthersWhole(live) {
   await close(page, 'the others');
 }
 
-module.exports = { testOthersWhole, testWidths, testWidthsCjk, testFirstScreen, testProjector, testRoom, testThemes, testMotion, testPrint, testTouch, testAccess, testEmpty };
+module.exports = { testOthersWhole, testWidths, testSpacing, testWidthsCjk, testFirstScreen, testProjector, testRoom, testThemes, testMotion, testPrint, testPrintLens, testTouch, testAccess, testEmpty };

@@ -228,7 +228,7 @@ static void test_draws_what_run_draws(void) {
 static void put_key(FILE *file, const char *name, uint32_t type, const void *value, size_t n) {
     uint64_t length = strlen(name);
     fwrite(&length, sizeof length, 1, file);
-    fwrite(name, 1, length, file);
+    fwrite(name, 1, (size_t)length, file);
     fwrite(&type, sizeof type, 1, file);
     fwrite(value, 1, n, file);
 }
@@ -236,7 +236,7 @@ static void put_key(FILE *file, const char *name, uint32_t type, const void *val
 static void put_text(FILE *file, const char *name, const char *text, uint64_t n) {
     enum { STRING = 8 };
     put_key(file, name, STRING, &n, sizeof n);
-    fwrite(text, 1, n, file);
+    fwrite(text, 1, (size_t)n, file);
 }
 
 #define OWN_KEY "general.sampling."

@@ -36,9 +36,10 @@ static void close_world(World *world) {
 /* Rows [first, first + n) of a tensor of the file, as floats. The caller frees them. */
 static float *rows_of(const Checkpoint *file, const char *name, size_t first, size_t n) {
     const Tensor *tensor = checkpoint_find(file, name);
-    float *rows = calloc(n, tensor->dims[0] * sizeof *rows);
-    const char *data = (const char *)tensor->data + first * dtype_bytes(tensor->dtype, tensor->dims[0]);
-    dtype_unpack(rows, tensor->dtype, data, n * tensor->dims[0]);
+    float *rows = calloc(n, (size_t)tensor->dims[0] * sizeof *rows);
+    const char *data =
+        (const char *)tensor->data + first * dtype_bytes(tensor->dtype, (size_t)tensor->dims[0]);
+    dtype_unpack(rows, tensor->dtype, data, n * (size_t)tensor->dims[0]);
     return rows;
 }
 
@@ -53,7 +54,8 @@ static void check_rows(const char *path, AttnWeight weight, const char *name, si
     Checkpoint *file = checkpoint_open(path, &inner);
     size_t layer = attn_model_shape(model).n_layer > 1 && strncmp(name, "blk.1.", 6) == 0;
     bool ok = attn_weight(model, weight, layer, 0, 0, NULL, &shape, &error);
-    size_t n_cols = checkpoint_find(file, name)->dims[0], per = shape.n_cols ? n_cols / shape.n_cols : 0;
+    size_t n_cols = (size_t)checkpoint_find(file, name)->dims[0],
+           per = shape.n_cols ? n_cols / shape.n_cols : 0;
     CHECK(ok && per > 0 && shape.n_cols * per == n_cols && shape.n_rows >= (at + n) * per,
           "%s of %s: [%zu][%zu], %s", name, path, shape.n_rows, shape.n_cols, error.message);
     float *wanted = rows_of(file, name, first, n), *got = calloc(n, n_cols * sizeof *got);
@@ -136,7 +138,7 @@ static void check_kernel(const char *path, AttnWeight weight, const char *name) 
     AttnModel *model = attn_model_open(path, NULL, &error);
     Checkpoint *file = checkpoint_open(path, NULL);
     const Tensor *tensor = checkpoint_find(file, name);
-    size_t n_taps = tensor->dims[0], n_channels = tensor->dims[1];
+    size_t n_taps = (size_t)tensor->dims[0], n_channels = (size_t)tensor->dims[1];
     float *wanted = rows_of(file, name, 0, n_channels);
     bool ok = attn_weight(model, weight, 0, 0, n_taps, got, &shape, &error);
     CHECK(ok && shape.n_rows == n_taps && shape.n_cols == n_channels, "%s: %s", path, error.message);
@@ -338,7 +340,7 @@ static void check_gradient(const char *name, double bound) {
     snprintf(path, sizeof path, GRADIENTS "%s.gguf", name);
     Checkpoint *file = checkpoint_open(path, &inner);
     const Tensor *ids = checkpoint_find(file, "tokens");
-    size_t n = ids->dims[0], n_terms = metric_of(ids->data, n, tokens, terms), n_held;
+    size_t n = (size_t)ids->dims[0], n_terms = metric_of(ids->data, n, tokens, terms), n_held;
     snprintf(path, sizeof path, MODELS "%s.gguf", name);
     World world = open_world(path, &(AttnSessionOptions){.cache = ATTN_CACHE_F32});
     Expected expected = {.file = file};

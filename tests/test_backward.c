@@ -115,11 +115,11 @@ static bool case_open(Case *c, const char *path, size_t most) {
     if (!c->model) return false;
     c->config = model_config(c->model);
     const float *ids = floats_named(c, "tokens", &tensor);
-    c->n = tensor->dims[0];
+    c->n = (size_t)tensor->dims[0];
     c->tokens = calloc(c->n, sizeof *c->tokens);
     for (size_t i = 0; i < c->n; i++) c->tokens[i] = (int32_t)ids[i];
     c->positions = floats_named(c, "positions", &tensor);
-    c->n_positions = tensor->dims[0];
+    c->n_positions = (size_t)tensor->dims[0];
     const Checkpoint *checkpoint = model_checkpoint(c->model);
     if (c->config->n_layer > 10) c->bound = DEEP_BOUND;
     if (c->config->n_expert || model_weights(c->model)->n_states) c->bound = MIXED_BOUND;
@@ -159,7 +159,7 @@ static void compare(void *user, const Activation *seen, float *gradient) {
     const Tensor *tensor;
     snprintf(name, sizeof name, "blk.%zu.%s", seen->layer, probe_site_name(seen->site));
     const float *expected = floats_named(c, name, &tensor);
-    double scale = largest(expected, tensor->n_bytes / sizeof *expected);
+    double scale = largest(expected, (size_t)tensor->n_bytes / sizeof *expected);
     for (size_t row = 0; row < seen->n_rows; row++)
         for (size_t i = 0; i < c->n_positions; i++) {
             if ((size_t)c->positions[i] != seen->position + row) continue;
@@ -193,7 +193,7 @@ static size_t expected_rows(const Case *c) {
     for (size_t i = 0; i < checkpoint_n_tensors(c->expected); i++) {
         const Tensor *tensor = checkpoint_tensor(c->expected, i);
         if (tensor->name.n > 4 && memcmp(tensor->name.data, "blk.", 4) == 0)
-            n += tensor->dims[1] * tensor->dims[2];
+            n += (size_t)(tensor->dims[1] * tensor->dims[2]);
     }
     return n;
 }

@@ -134,7 +134,8 @@ static void test_folders(void) {
     write_text("config.json", "{}");
     refuse_path(scratch_folder, "config.json names no \"model_type\"", "a config.json that says nothing");
     write_text("config.json", "{\"model_type\": \"bert\"}");
-    refuse_path(scratch_folder, "a model of type 'bert' is not supported; docs/FOLDERS.md lists those that are",
+    refuse_path(scratch_folder,
+                "a model of type 'bert' is not supported; docs/FOLDERS.md lists those that are",
                 "another type");
     write_text("config.json", "{\"model_type\": \"gpt2\"}");
     refuse_path(scratch_folder, "this Hugging Face folder has no weights", "no weights");
@@ -469,11 +470,11 @@ static void test_llama2c_vocabulary(void) {
 
 static uint64_t random_state = 42;
 
-static uint64_t random_below(uint64_t n) { /* xorshift64*, Vigna 2016, arXiv:1402.6246 */
+static size_t random_below(size_t n) { /* xorshift64*, Vigna 2016, arXiv:1402.6246 */
     random_state ^= random_state >> 12;
     random_state ^= random_state << 25;
     random_state ^= random_state >> 27;
-    return (random_state * 0x2545f4914f6cdd1d >> 11) % n;
+    return (size_t)((random_state * 0x2545f4914f6cdd1d >> 11) % n);
 }
 
 /* Changes a bit, a byte, a whole number of some width, or the length, of n ≥ 32 bytes. */

@@ -504,8 +504,15 @@ static void test_context_beyond_positions(void) {
 
 static void test_context_beyond_memory(void) {
     if (ADDRESS_SANITIZER) SKIP("AddressSanitizer ends the program where malloc would return NULL");
-    static const size_t contexts[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 62, (size_t)1 << 58,
-                                      (size_t)1 << 46};
+    static const size_t contexts[] = {
+        SIZE_MAX,
+        SIZE_MAX / 2,
+        SIZE_MAX / 4 + 1,
+        SIZE_MAX / 64 + 1,
+#if SIZE_MAX > UINT32_MAX
+        (size_t)1 << 46
+#endif
+    };
     Gguf gguf = good_model(LLAMA);
     Error error = {{0}};
     Model *model = accept(&gguf);

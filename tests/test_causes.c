@@ -40,7 +40,9 @@ static void write_pairs(void) {
 #define STILL PAIR("a b", "b b", "a") "}\n"
 #define STIRRED PAIR("a b", "a a", "a") "}\n"
     write_text("alike", STILL, 2);
-    write_text("longer", STILL PAIR("a b a", "a a a", "a") "}\n", 1);
+#define LONGER PAIR("b a b", "b a a", "a") "}\n"
+    write_text("longer", STILL LONGER, 1);
+    write_text("grows", STIRRED LONGER, 1);
     write_text("stirred", STILL STIRRED STILL STIRRED, 1);
     write_text("first", PAIR("Hi", "Bi", "a") "}\n" PAIR("Hi", "Ho", "a") "}\n", 1);
     write_text("grown", PAIR("a", "b", "b") "}\n", 1);
@@ -459,9 +461,12 @@ static void test_nothing_there(void) {
         {"$study patch $T/deaf --pairs $T/alike --what z",
          {"none of the 2 pairs fits; line 1: the metric is"},
          1},
-        {"$study patch $T/deaf --pairs $T/longer --what resid",
+        {"$study patch $T/deaf --pairs $T/grows --what resid",
          {"line 2: 7 tokens, where the pairs before have 5"},
          1},
+        {"$study patch $T/deaf --pairs $T/longer --what resid --top 0", /* the first has no positions in the table */
+         {"mean of 1 pair\n", "pos       0 1 2 3 4 5 6\n",
+          "1 pair left out; it does not fit:\nline 1: the metric is"}},
         {"$study patch $T/deaf --pairs $T/stirred --what resid --top 0",
          {"mean of 2 pairs\n", "clean -3.2547, corrupted -2.7511\n",
           "2 pairs left out; the first:\nline 1: the metric is"}},

@@ -166,7 +166,7 @@ static void add_bytes(const void *bytes, size_t n) {
 static void add_text(const char *text) {
     uint64_t n = strlen(text);
     add_bytes(&n, sizeof n);
-    add_bytes(text, n);
+    add_bytes(text, (size_t)n);
 }
 
 /* An array's key, type and counts. Its strings, which come next, end the header, however long they become. */
@@ -246,7 +246,7 @@ static size_t random_below(size_t n) { /* xorshift64*, Vigna 2016, arXiv:1402.62
     random_state ^= random_state >> 12;
     random_state ^= random_state << 25;
     random_state ^= random_state >> 27;
-    return (random_state * 0x2545f4914f6cdd1d >> 11) % n;
+    return (size_t)((random_state * 0x2545f4914f6cdd1d >> 11) % n);
 }
 
 static void wait_a_moment(void) {

@@ -409,7 +409,7 @@ static void check_llama2c(bool shared) {
     size_t n_kinds = sizeof llama2c_order / sizeof *llama2c_order - shared, n = 0, n_tensors = 0, at = 0;
     for (size_t i = 0; i < n_kinds; i++) {
         size_t layers = llama2c_order[i].in_layers ? LAYERS : 1;
-        n += layers * (llama2c_order[i].rows ? llama2c_order[i].rows : 1) * llama2c_order[i].cols;
+        n += (size_t)(layers * (llama2c_order[i].rows ? llama2c_order[i].rows : 1) * llama2c_order[i].cols);
         n_tensors += llama2c_order[i].name ? layers : 0;
     }
     memcpy(file, header, sizeof header);
@@ -439,7 +439,7 @@ static void check_llama2c(bool shared) {
                 CHECK(data[0] == (float)at && data[size - 1] == (float)(at + size - 1),
                       "%s: %g, expected %zu", name, (double)data[0], at);
             }
-            at += size;
+            at += (size_t)size;
         }
     static const struct {
         const char *key;

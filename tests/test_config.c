@@ -69,7 +69,7 @@ static bool read_config(char said[ROOM], size_t *n) {
     for (size_t i = 0; i < checkpoint_n_tensors(checkpoint); i++) {
         const Tensor *tensor = checkpoint_tensor(checkpoint, i);
         if (tensor->dims[1] != 1) continue; /* factors of RoPE */
-        memcpy(said + *n, tensor->data, tensor->n_bytes), *n += tensor->n_bytes;
+        memcpy(said + *n, tensor->data, (size_t)tensor->n_bytes), *n += (size_t)tensor->n_bytes;
     }
     checkpoint_close(checkpoint);
     return true;

@@ -220,7 +220,7 @@ static void test_unpack_as_ggml(void) {
     for (size_t k = 0; checkpoint && k < checkpoint_n_tensors(checkpoint); k += 2) {
         const Tensor *blocks = checkpoint_tensor(checkpoint, k), *floats = blocks + 1;
         const float *expected = floats->data;
-        size_t n = blocks->dims[0];
+        size_t n = (size_t)blocks->dims[0];
         float w[512];
         CHECK(n == 512 && floats->dims[0] == n && floats->dtype == DTYPE_F32, "tensor %zu", k);
         for (size_t s = 0; s < n_sets && n == 512; s++) {

@@ -41,7 +41,7 @@ static bool texts_open(Texts *t, const char *path) {
     CHECK(expected && t->model, "%s", error.message);
     if (!expected || !t->model) return false;
     const Tensor *tokens = checkpoint_find(expected, "tokens");
-    t->n = at_most(tokens->dims[0], 8);
+    t->n = at_most((size_t)tokens->dims[0], 8);
     t->config = model_config(t->model);
     for (int i = 0; i < 2; i++) t->ids[i] = calloc(t->n, sizeof *t->ids[i]);
     for (size_t i = 0; i < t->n; i++) {

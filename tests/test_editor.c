@@ -530,6 +530,9 @@ static void test_widths(void) {
     for (size_t i = 0; i < COUNT(cases); i++)
         CHECK(unicode_width(cases[i].c) == cases[i].width, "U+%04X: %zu", (unsigned)cases[i].c,
               unicode_width(cases[i].c));
+#ifndef __GLIBC__
+    SKIP("no other opinion: this C library's widths are of another Unicode");
+#endif
     size_t n_compared = 0, n_differ = 0;
     for (uint32_t c = ' '; c < 0x110000; c++) {
         int width = wcwidth((wchar_t)c);

@@ -10,6 +10,7 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -150,24 +151,37 @@ static const Command commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-/* A call that may fail, and words that must stand in the error that follows, if one follows. */
+/* A call that may fail, and words that must stand in the error that follows, if one follows: ours, or the C library's. */
 typedef struct Kind {
     const char *name, *words;
+    int code;
 } Kind;
 
 static const Kind kinds[] = {
-    {"malloc", "not enough memory"},        {"memstream", "not enough memory"},
-    {"mmap", "Cannot allocate memory"},     {"pthread_create", "ask for fewer"},
-    {"open", "Too many open files"},        {"fopen", "Too many open files"},
-    {"fdopen", "Cannot allocate memory"},   {"fstat", "Input/output error"},
-    {"fread", "Input/output error"},        {"pread", "Input/output error"},
-    {"fwrite", "No space left on device"},  {"fflush", "No space left on device"},
-    {"pwrite", "No space left on device"},  {"posix_fallocate", "No space left on device"},
-    {"mkstemp", "No space left on device"}, {"rename", "No space left on device"},
-    {"fchmod", "Operation not permitted"},  {"fclose", "Input/output error"},
-    {"close", "Input/output error"},        {"fsync", "Input/output error"},
+    {"malloc", "not enough memory"},
+    {"memstream", "not enough memory"},
+    {"mmap", NULL, ENOMEM},
+    {"pthread_create", "ask for fewer"},
+    {"open", NULL, EMFILE},
+    {"fopen", NULL, EMFILE},
+    {"fdopen", NULL, ENOMEM},
+    {"fstat", NULL, EIO},
+    {"fread", NULL, EIO},
+    {"pread", NULL, EIO},
+    {"fwrite", NULL, ENOSPC},
+    {"fflush", NULL, ENOSPC},
+    {"pwrite", NULL, ENOSPC},
+    {"posix_fallocate", NULL, ENOSPC},
+    {"mkstemp", NULL, ENOSPC},
+    {"rename", NULL, ENOSPC},
+    {"fchmod", NULL, EPERM},
+    {"fclose", NULL, EIO},
+    {"close", NULL, EIO},
+    {"fsync", NULL, EIO},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
+
+static const char *words_of(const Kind *kind) { return kind->words ? kind->words : strerror(kind->code); }
 
 typedef struct Bytes {
     char *data; /* a NUL behind them */
@@ -289,7 +303,7 @@ static bool same(const Bytes *a, const Bytes *b) {
 static bool is_usual(const Slot *slot, const Bytes *out, int code) {
     const Bytes *usual = &slot->usual->out;
     if (slot->command->timed) return true;
-    if (slot->command->tells && strstr(out->data, slot->kind->words)) return true;
+    if (slot->command->tells && strstr(out->data, words_of(slot->kind))) return true;
     if (code == 0) return same(out, usual);
     /* A report is not ended where one of its many pieces cannot be written. */
     bool generates = strcmp(slot->command->program, "run") == 0 && strstr(slot->command->words, " -n ");
@@ -328,11 +342,11 @@ static void check_error(const Slot *slot, const Bytes *err, const char *what) {
     bool is_line = strncmp(last, begin, strlen(begin)) == 0 && err->n > 0 && err->data[err->n - 1] == '\n' &&
                    count_lines(err->data) <= most;
     CHECK(is_line, "%s: stderr says\n%s", what, err->data);
-    bool memory = slot->kind == kinds && strstr(last, "Cannot allocate memory"); /* said by the C library */
-    bool flag = strstr(last, "Input/output error"); /* all that a stream keeps of a failed write */
+    bool memory = slot->kind == kinds && strstr(last, strerror(ENOMEM)); /* said by the C library */
+    bool flag = strstr(last, strerror(EIO)); /* all that a stream keeps of a failed write */
     bool stream =
         slot->command->tells && strstr(last, "not enough memory"); /* all that one in memory can lack */
-    bool told = strstr(last, slot->kind->words) || memory || flag || stream ||
+    bool told = strstr(last, words_of(slot->kind)) || memory || flag || stream ||
                 (slot->usual->code && same(err, &slot->usual->err));
     CHECK(told, "%s: it is not said why: %s", what, last);
 }

@@ -178,7 +178,7 @@ static bool same_weights(const Checkpoint *gguf, const Tensor *want, const Tenso
     for (uint64_t row = 0; row < n_rows; row++) {
         const char *a = (const char *)want->data + row * n_bytes,
                    *b = (const char *)got->data + (is_paired ? paired_row(row, d, n_rope) : row) * n_bytes;
-        if (memcmp(a, b, n_bytes) == 0) continue;
+        if (memcmp(a, b, (size_t)n_bytes) == 0) continue;
         if (want->dims[1] > 1 || want->dtype != DTYPE_F32) return false;
         for (size_t i = 0; i < n_bytes / 4; i++)
             if (fabsf(((const float *)want->data)[i] - ((const float *)got->data)[i]) > 2e-7f * 4)
@@ -291,7 +291,7 @@ static void test_lay_out(void) {
             const float *a = want ? want->data : NULL, *b = checkpoint_weights(folder, k, &error);
             bool same = want && b && want->n_bytes == got->n_bytes && want->dtype == got->dtype &&
                         want->n_dims == got->n_dims && memcmp(want->dims, got->dims, sizeof want->dims) == 0;
-            if (same && memcmp(a, b, got->n_bytes) != 0)
+            if (same && memcmp(a, b, (size_t)got->n_bytes) != 0)
                 for (size_t j = 0; j < got->n_bytes / 4 && same; j++) /* a gain that was stored as gain - 1 */
                     same = got->n_dims == 1 && fabsf(a[j] - b[j]) <= 8e-7f;
             CHECK(same, "%s: %s", models[i].name, name);
@@ -552,7 +552,7 @@ static void test_torch_parts(void) {
         float got[1024];
         snprintf(name, sizeof name, "%.*s", (int)want->name.n, want->name.data);
         const Tensor *half = checkpoint_find(folder, name);
-        size_t n = want->n_bytes / sizeof(float), n_off = 0;
+        size_t n = (size_t)want->n_bytes / sizeof(float), n_off = 0;
         if (!half || half->dtype != DTYPE_F16 || half->n_bytes != 2 * n || n > 1024 ||
             memcmp(half->dims, want->dims, sizeof want->dims) != 0) {
             CHECK(false, "%s", name);

@@ -258,7 +258,7 @@ static void check_written_logits(const char *path, const char *expected_path, do
     World world = open_world(path);
     Checkpoint *expected = checkpoint_open(expected_path, &error);
     const Tensor *tokens = checkpoint_find(expected, "tokens"), *logits = checkpoint_find(expected, "logits");
-    size_t n = tokens->dims[0] * world.n_vocab;
+    size_t n = (size_t)tokens->dims[0] * world.n_vocab;
     snprintf(prompt, sizeof prompt, "%s/prompt", folder);
     snprintf(npy, sizeof npy, "%s/logits.npy", folder);
     snprintf(arguments, sizeof arguments, "-f %s --special --kv f32 -n 0 --logits %s", prompt, npy);
@@ -509,11 +509,9 @@ static bool keep_id(void *user, int32_t id, const char *text, size_t n) {
 /* Penalties of a text that is begun again count its tokens once, and none of the text before. */
 static void test_a_text_begun_again(void) {
     World world = open_world("tests/data/reference/gpt2-f32.gguf");
-    const GeneratorOptions options = {.sampling = {.top_p = 1,
-                                                   .repeat_penalty = 1,
-                                                   .frequency_penalty = 0.3f,
-                                                   .penalty_window = 1000,
-                                                   .seed = 1}};
+    const GeneratorOptions options = {
+        .sampling = {
+            .top_p = 1, .repeat_penalty = 1, .frequency_penalty = 0.3f, .penalty_window = 1000, .seed = 1}};
     Error error = {""};
     Generator *generator = generator_new(world.model, world.tokenizer, world.session, &options, &error);
     Tokens texts[3] = {{0}};

@@ -143,9 +143,10 @@ as_32() { # FILE FLAG…
 }
 echo '#include <stdlib.h>' >"$of_32/try.c"
 if [ "$(uname -m)" = x86_64 ] && as_32 "$of_32/try.c" >/dev/null; then
-    check "conversions that 32-bit builds warn of" "$(echo "$sources" | grep '\.c$' | grep -v '^wasm/' | while read -r file; do
+    # shellcheck disable=SC2086
+    check "conversions that 32-bit builds warn of" "$(printf '%s\n' $sources tests/*.c tests/fuzz/*.c bench/*.c |
+        grep '\.c$' | grep -v '^wasm/' | while read -r file; do
         flags=$(flags_of "$file") || continue
-        # shellcheck disable=SC2086
         as_32 "$file" $flags | grep -E '(warning|error): '
     done)"
 fi

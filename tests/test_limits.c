@@ -29,7 +29,7 @@ static void set_tensor(Gguf *gguf, const char *name, uint32_t type, uint64_t row
     GgufTensor *tensor = gguf_find_tensor(gguf, name);
     tensor->type = type;
     tensor->dims[0] = cols, tensor->dims[1] = rows;
-    tensor->n_bytes = gguf_bytes(type, rows * cols);
+    tensor->n_bytes = gguf_bytes(type, (size_t)(rows * cols));
 }
 
 /* A good LLaMA with so many heads. */
@@ -158,7 +158,8 @@ static void test_tile_bytes(void) {
                   bytes);
         }
     AttentionShape honest = {.n_head = 32, .n_head_kv = 8, .d_head = 128};
-    CHECK(attention_tile_bytes(&honest) == 64 * (2 * 128 + 64 + 2 + 128) * 4, "%zu", attention_tile_bytes(&honest));
+    CHECK(attention_tile_bytes(&honest) == 64 * (2 * 128 + 64 + 2 + 128) * 4, "%zu",
+          attention_tile_bytes(&honest));
 }
 
 static Session *session_of(const Model *model, size_t n_chunk, Threads *threads, const Kernels *kernels,

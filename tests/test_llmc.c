@@ -56,7 +56,8 @@ static void test_model(void) {
             CHECK(tensor && tensor->dims[0] == tensors[i].cols && tensor->dims[1] == tensors[i].rows &&
                       tensor->dtype == (item == 4 ? DTYPE_F32 : DTYPE_BF16) &&
                       tensor->n_bytes == tensors[i].cols * tensors[i].rows * item &&
-                      memcmp(tensor->data, bytes + 1024 + tensors[i].first * item, tensor->n_bytes) == 0,
+                      memcmp(tensor->data, bytes + 1024 + tensors[i].first * item, (size_t)tensor->n_bytes) ==
+                          0,
                   "%s", tensors[i].name);
         }
         uint64_t n_head = 0;

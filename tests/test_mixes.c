@@ -50,7 +50,8 @@ static void add_tensor(Infos *infos, const char *name, uint64_t cols, uint64_t r
     if (rows) infos->at = gguf_u64_at(infos->at, rows);
     if (n_matrices) infos->at = gguf_u64_at(infos->at, n_matrices);
     infos->at = gguf_u64_at(gguf_u32_at(infos->at, T_F32), infos->offset);
-    infos->offset += gguf_round_up(4 * cols * (rows ? rows : 1) * (n_matrices ? n_matrices : 1), 32);
+    infos->offset +=
+        gguf_round_up((size_t)(4 * cols * (rows ? rows : 1) * (n_matrices ? n_matrices : 1)), 32);
     infos->n++;
 }
 

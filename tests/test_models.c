@@ -175,7 +175,7 @@ static void fill(const GgufTensor *tensor) {
 static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
     GgufTensor *tensor = gguf_find_tensor(gguf, name);
     tensor->dims[0] = cols, tensor->dims[1] = rows;
-    tensor->n_bytes = 4 * rows * cols;
+    tensor->n_bytes = (size_t)(4 * rows * cols);
 }
 
 static GgufTensor *add_experts(Gguf *gguf, const char *name, size_t n, uint64_t rows, uint64_t cols) {

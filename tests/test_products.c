@@ -364,7 +364,7 @@ static void test_matmul_of_two_numbers(void) {
         float y[TOKENS * STRIDE];
         for (size_t t = 0; t < TOKENS; t++) {
             float *x = p.x + t * cols;
-            size_t block = random_bits() % (cols / 32), largest = random_bits() % 32;
+            size_t block = (size_t)(random_bits() % (cols / 32)), largest = random_bits() % 32;
             memset(x, 0, cols * sizeof *x);
             x[32 * block + (largest + 1 + random_bits() % 31) % 32] = random_float();
             x[32 * block + largest] = 2 + random_float();

@@ -103,7 +103,7 @@ static void check_tensors(const Checkpoint *before, const Checkpoint *after) {
         int shown = string_shown(a->name);
         float x[2048], y[2048];
         size_t n = 1;
-        for (size_t k = 0; k < TENSOR_MAX_DIMS; k++) n *= a->dims[k];
+        for (size_t k = 0; k < TENSOR_MAX_DIMS; k++) n *= (size_t)a->dims[k];
         CHECK(string_compare(a->name, b->name) == 0 && a->n_dims == b->n_dims &&
                   memcmp(a->dims, b->dims, sizeof a->dims) == 0,
               "%.*s", shown, name);

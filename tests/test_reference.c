@@ -119,11 +119,11 @@ static bool reference_open(Reference *reference, const char *expected_path) {
     }
     reference->n_vocab = model_config(reference->model)->n_vocab;
     const float *ids = expected_floats(reference, "tokens", &tensor);
-    reference->n = tensor->dims[0];
+    reference->n = (size_t)tensor->dims[0];
     reference->tokens = malloc(reference->n * sizeof *reference->tokens);
     for (size_t i = 0; i < reference->n; i++) reference->tokens[i] = (int32_t)ids[i];
     reference->positions = expected_floats(reference, "positions", &tensor);
-    reference->n_positions = tensor->dims[0];
+    reference->n_positions = (size_t)tensor->dims[0];
     return true;
 }
 
@@ -206,7 +206,7 @@ static void check_logits(const Reference *reference, const char *way, const floa
     const float *expected = expected_floats(reference, name, &tensor);
     CHECK(expected != NULL && tensor->dims[0] == reference->n_vocab, "%s: no %s", reference->name, name);
     if (expected == NULL) return;
-    double allowed = bound * largest(expected, tensor->dims[0] * tensor->dims[1]);
+    double allowed = bound * largest(expected, (size_t)(tensor->dims[0] * tensor->dims[1]));
     for (size_t row = 0; row < tensor->dims[1]; row++) {
         size_t position = positions != NULL ? (size_t)positions[row] : row;
         for (size_t i = 0; i < reference->n_vocab; i++) {
@@ -256,12 +256,12 @@ static void check_site(void *user, const Activation *seen) {
     snprintf(name, sizeof name, "blk.%zu.%s", seen->layer, probe_site_name(seen->site));
     const float *expected = expected_floats(reference, name, &tensor);
     bool is_row = seen->site == PROBE_SCORES || seen->site == PROBE_PATTERN;
-    size_t n_cols = expected == NULL ? 0 : is_row ? seen->position + 1 : tensor->dims[0];
+    size_t n_cols = expected == NULL ? 0 : is_row ? seen->position + 1 : (size_t)tensor->dims[0];
     check->failed = n_cols != seen->n_cols || seen->head >= tensor->dims[2];
     CHECK(!check->failed, "%s, %s: %s head %zu has %zu columns, expected %zu", reference->name, check->way,
           name, seen->head, seen->n_cols, n_cols);
     if (check->failed) return;
-    double allowed = bound_of(reference) * largest(expected, tensor->n_bytes / sizeof *expected);
+    double allowed = bound_of(reference) * largest(expected, (size_t)tensor->n_bytes / sizeof *expected);
     for (size_t row = 0; row < seen->n_rows; row++) {
         size_t position = seen->position + row;
         const float *want = recorded_row(reference, expected, tensor, seen->head, position);
@@ -287,7 +287,7 @@ static size_t recorded_rows(SiteCheck *check) {
             snprintf(name, sizeof name, "blk.%zu.%s", layer, probe_site_name(site));
             const Tensor *tensor = checkpoint_find(reference->expected, name);
             if (tensor != NULL && wants_compared(check, site, layer, 0))
-                n += tensor->dims[1] * tensor->dims[2];
+                n += (size_t)(tensor->dims[1] * tensor->dims[2]);
         }
     }
     return n;
@@ -757,7 +757,7 @@ static void test_rope_in_halves(void) {
     Compute compute = {kernels_pick(NULL, &error), threads, packed, N_PACKED};
     const float *x = expected_floats(&reference, "halves.x", &tensor);
     const float *expected = expected_floats(&reference, "halves.attn_out", &tensor);
-    size_t n = tensor->dims[1], d = tensor->dims[0], first = 7;
+    size_t n = (size_t)tensor->dims[1], d = (size_t)tensor->dims[0], first = 7;
     Caches caches;
     CHECK(caches_open(&caches, &shape, n, n, DTYPE_F32, false, compute.kernels, &error), "%s", error.message);
     Attention *attention = attention_new(&shape, &caches, n, n, &compute, NULL, &error);

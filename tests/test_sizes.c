@@ -2,6 +2,8 @@
  * Inputs that are too large are refused by their size, before memory or time is spent on them: one byte, one value or
  * one case too many, from a file and from stdin. Memory is measured.
  */
+#define _FILE_OFFSET_BITS 64 /* a file of 2 GiB, where long has 32 bits, too */
+
 #include "test.h"
 
 #include <fcntl.h>
@@ -87,7 +89,7 @@ static void test_bytes_of_a_case_file(void) {
         fclose(file);
         check_case(more ? "has more than 4194304 bytes" : NULL, more ? 24 : 40);
     }
-    CHECK(truncate(path, 2048L * MIB) == 0, "truncate"); /* nobody reads two gigabytes to say so */
+    CHECK(truncate(path, (off_t)2048 * MIB) == 0, "truncate"); /* nobody reads two gigabytes to say so */
     check_case("has more than 4194304 bytes", 24);
 }
 

@@ -230,7 +230,7 @@ static void npz_place(const unsigned char *entry, uint64_t *size, uint64_t *offs
 /* The shape and data of n bytes in the format .npy. */
 static bool npy_parse(Array *array, const unsigned char *bytes, size_t n) {
     char header[1024];
-    size_t n_header = n >= 10 ? little(bytes + 8, 2) : 0;
+    size_t n_header = n >= 10 ? (size_t)little(bytes + 8, 2) : 0;
     if (n < 10 || memcmp(bytes, "\x93NUMPY\1", 8) != 0 || n_header >= sizeof header || 10 + n_header > n)
         return false;
     memcpy(header, bytes + 10, n_header);
@@ -255,16 +255,16 @@ static bool npy_parse(Array *array, const unsigned char *bytes, size_t n) {
 /* The array called `name` (without .npy). */
 static bool npz_find(const Npz *npz, const char *name, Array *array) {
     for (const unsigned char *entry = NULL; (entry = npz_next(npz, entry));) {
-        size_t n_name = little(entry + 28, 2), length = strlen(name);
+        size_t n_name = (size_t)little(entry + 28, 2), length = strlen(name);
         if (n_name != length + 4 || memcmp(entry + 46, name, length) != 0) continue;
         uint64_t size, offset;
         npz_place(entry, &size, &offset);
         const unsigned char *local = npz->bytes + offset;
         const unsigned char *data = local + 30 + little(local + 26, 2) + little(local + 28, 2);
         bool stored = little(entry + 10, 2) == 0 && little(local, 4) == 0x04034b50;
-        bool whole = crc32_of(data, size) == little(entry + 16, 4);
+        bool whole = crc32_of(data, (size_t)size) == little(entry + 16, 4);
         CHECK(stored && whole, "%s: not stored, or its checksum is wrong", name);
-        return stored && whole && npy_parse(array, data, size);
+        return stored && whole && npy_parse(array, data, (size_t)size);
     }
     return false;
 }
@@ -422,8 +422,9 @@ static void check_site(const Npz *npz, const Checkpoint *expected, size_t layer,
     bool found = tensor && npz_find(npz, key, &array) && array.n_dims == tensor->n_dims;
     CHECK(found && array.dims[array.n_dims - 1] == tensor->dims[0], "no %s, or of another shape", key);
     if (!found) return;
-    size_t n_cols = tensor->dims[0], n_heads = tensor->dims[2], n_tokens = array.dims[is_row ? 1 : 0];
-    double allowed = bound * largest(tensor->data, tensor->n_bytes / sizeof(float));
+    size_t n_cols = (size_t)tensor->dims[0], n_heads = (size_t)tensor->dims[2],
+           n_tokens = array.dims[is_row ? 1 : 0];
+    double allowed = bound * largest(tensor->data, (size_t)tensor->n_bytes / sizeof(float));
     const float *want = tensor->data;
     for (size_t head = 0; head < n_heads; head++)
         for (size_t i = 0; i < tensor->dims[1]; i++, want += n_cols) {

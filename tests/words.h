@@ -39,7 +39,7 @@ static void save_model(Gguf *gguf, const char *name) {
 static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
     GgufTensor *tensor = gguf_find_tensor(gguf, name);
     tensor->dims[0] = cols, tensor->dims[1] = rows;
-    tensor->n_bytes = 4 * rows * cols;
+    tensor->n_bytes = (size_t)(4 * rows * cols);
 }
 
 /* With other texts for the last three tokens, the last of which is always a token where it stands. */

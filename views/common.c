@@ -187,16 +187,21 @@ bool study_check_place(const Study *study, size_t layer, size_t head, size_t que
            check_below("head", head, config->n_head, error) && check_below("query", query, n_tokens, error);
 }
 
+bool study_query_number(const char *text, size_t *query) {
+    if (!*text || text[strspn(text, "0123456789")]) return false;
+    unsigned long long value = strtoull(text, NULL, 10);
+    *query = value < NOT_GIVEN ? (size_t)value : NOT_GIVEN - 1;
+    return true;
+}
+
 bool study_query(Study *study, const char *text, const Items *items, size_t *query, Error *error) {
     const size_t n_tokens = study->subject.tokens.n, n = items ? items->n : n_tokens;
     JoinedText joined;
     WordPlace place;
     *query = n - 1;
     if (!text) return true;
-    if (*text && !text[strspn(text, "0123456789")]) {
-        *query = (size_t)strtoll(text, NULL, 10); /* too large: the largest, and refused all the same */
+    if (study_query_number(text, query))
         return study_check_place(study, NOT_GIVEN, NOT_GIVEN, *query, n, error);
-    }
     if (!join_tokens(&study->subject, &study->arena, true, &joined, error)) return false;
     if (!find_word(&joined, n_tokens, text, &place))
         return error_set(error, "--query: '%s' is no token or word of the text; a number goes from 0 to %zu",

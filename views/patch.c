@@ -207,6 +207,7 @@ static void name_row(const PatchView *v, const Pair *pair, const PatchCell *cell
 static bool take_cells(PatchView *v, const Pair *pair, const Patching *patching, Error *error) {
     double clean = patching_clean(patching), corrupted = patching_corrupted(patching);
     if (!v->rows && !make_rows(v, patching->n_cells, error)) return false;
+    v->n_tokens = patching->n, v->from = patching->from, v->to = patching->to;
     for (size_t i = 0; i < patching->n_cells; i++) {
         const PatchCell *cell = &patching->cells[i];
         name_row(v, pair, cell, &v->rows[i]);
@@ -240,11 +241,10 @@ static bool fill(PatchView *v, Patching *patching, Error *error) {
     return true;
 }
 
-/* A table of positions wants as many tokens in all pairs. */
-static bool same_length(PatchView *v, const Pair *pair, Error *error) {
+/* A table of positions wants as many tokens in all pairs that it has. */
+static bool same_length(const PatchView *v, const Pair *pair, Error *error) {
     size_t before = v->n_tokens;
-    v->n_tokens = pair->clean.n;
-    if (before == 0 || !patch_has_positions(v->what) || pair->clean.n == before) return true;
+    if (v->loop.n_pairs == 0 || !patch_has_positions(v->what) || pair->clean.n == before) return true;
     return error_set(
         error,
         "%zu tokens, where the pairs before have %zu; a table of positions wants as many in all (--what z, "
@@ -252,24 +252,24 @@ static bool same_length(PatchView *v, const Pair *pair, Error *error) {
         pair->clean.n, before);
 }
 
-/* The positions of --from and --to, of a text of n tokens. */
-static bool find_range(PatchView *v, size_t n, Error *error) {
+/* The positions of --from and --to. */
+static bool find_range(const PatchView *v, Patching *patching, Error *error) {
+    size_t n = patching->n;
     if (!patch_has_positions(v->what)) return true;
-    if (v->from == NOT_GIVEN) v->from = 0;
-    if (v->to == NOT_GIVEN) v->to = n;
-    return (v->from < v->to && v->to <= n) ||
+    patching->from = v->from == NOT_GIVEN ? 0 : v->from;
+    patching->to = v->to == NOT_GIVEN ? n : v->to;
+    return (patching->from < patching->to && patching->to <= n) ||
            error_set(
                error,
                "--from %zu --to %zu: there are the positions 0 to %zu, and --to is the one behind the last",
-               v->from, v->to, n - 1);
+               patching->from, patching->to, n - 1);
 }
 
 static bool run_cells(void *user, const Pair *pair, Arena *arena, Error *error) {
     PatchView *v = user;
     Patching patching = {
         .what = v->what, .layer = v->layer, .noising = v->noising, .freezes = v->freeze, .n = pair->clean.n};
-    if (!same_length(v, pair, error) || !find_range(v, patching.n, error)) return false;
-    patching.from = v->from, patching.to = v->to;
+    if (!same_length(v, pair, error) || !find_range(v, &patching, error)) return false;
     bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids,
                              &v->loop.metric, error);
     v->loop.shows_nothing = patching.readout.alike;

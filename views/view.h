@@ -193,6 +193,9 @@ const char *weight_type(const Checkpoint *checkpoint);
 bool study_check_place(const Study *study, size_t layer, size_t head, size_t query, size_t n_tokens,
                        Error *error);
 
+/* Whether --query is a number; one that is too large becomes the largest that none is given by. */
+bool study_query_number(const char *text, size_t *query);
+
 /*
  * The position of the study's text that --query means, or the item of these (NULL: tokens): its number, or where the last token
  * lies that is this text or ends this word; of no value (NULL) the last of all.

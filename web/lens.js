@@ -1,6 +1,6 @@
 /*
  * The logit lens: a row for each token, a column for the residual stream before each layer and after the last.
- * Only the rows in view are in the document.
+ * Only the rows in view are in the document, but on paper all.
  */
 
 (() => {
@@ -51,6 +51,10 @@
   function drawRows() {
     const from = Math.max(0, Math.floor(frame.scrollTop / rowHeight()) - MARGIN);
     const to = Math.min(run.n, Math.ceil((frame.scrollTop + frame.clientHeight) / rowHeight()) + MARGIN);
+    showRows(from, to);
+  }
+
+  function showRows(from, to) {
     table.replaceChildren(...Array.from({ length: Math.max(0, to - from) }, (_, i) => makeRow(from + i)));
     drawMarks();
   }
@@ -99,6 +103,15 @@
   }
 
   frame.addEventListener('scroll', () => run && drawRows());
+  let scrolled = 0;
+  addEventListener('beforeprint', () => {
+    scrolled = frame.scrollTop;
+    if (run) showRows(0, run.n);
+  });
+  addEventListener('afterprint', () => {
+    frame.scrollTop = scrolled;
+    if (run) drawRows();
+  });
   frame.addEventListener('pointerover', (event) => {
     const place = cellOf(event);
     if (place) point(place);

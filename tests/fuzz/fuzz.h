@@ -92,7 +92,7 @@ extern const char file_tags[];         /* each a letter */
 extern const char *const file_names[]; /* [strlen(file_tags)] */
 
 /* Random numbers of the mutators, [0, n); and libFuzzer's own mutator of bytes, which knows what was compared. */
-uint64_t random_below(uint64_t n);
+size_t random_below(size_t n);
 size_t LLVMFuzzerMutate(unsigned char *bytes, size_t n, size_t room);
 
 /* Numbers that often go wrong. */

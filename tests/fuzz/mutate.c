@@ -18,9 +18,9 @@ enum { ROOM = 1 << 18 }; /* bytes of a call, and of a file */
 
 static uint64_t state = 1;
 
-uint64_t random_below(uint64_t n) {
+size_t random_below(size_t n) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    return n ? (state * 0x9e3779b97f4a7c15u >> 11) % n : 0;
+    return n ? (size_t)((state * 0x9e3779b97f4a7c15u >> 11) % n) : 0;
 }
 
 uint64_t odd_number(void) {

@@ -238,7 +238,7 @@ static Bytes changed_array(Bytes value) {
     size_t size = format_value_bytes(element);
     Bytes out = keep(value.at, value.n, 4096);
     if (out.at == pool || out.n < 12) return value;
-    uint64_t choice = random_below(12), i = random_below(n + 1);
+    uint64_t choice = random_below(12), i = random_below((size_t)n + 1);
     if (choice == 0) n = odd_number();
     if (choice == 1) element = (uint32_t)random_below(14);
     if (choice < 2 || n == 0 || i == n) {
@@ -258,7 +258,7 @@ static Bytes changed_array(Bytes value) {
     if (choice > 3 && size) new = keep(old.at, old.n, 0), change_scalar(new.at, element);
     if (choice > 3 && !size) new = changed_string(old);
     if (choice > 9) {
-        uint64_t k = random_below(n);
+        uint64_t k = random_below((size_t)n);
         size_t from = size ? 12 + (size_t)k * size : string_at(value, k);
         size_t to = size ? from + size : string_at(value, k + 1);
         if (to <= value.n) new = (Bytes){value.at + from, to - from};

@@ -105,7 +105,8 @@ static size_t write_model(int which, int kind, unsigned char *bytes) {
         GgufTensor *tensor = &gguf.tensors[i];
         bool matrix = tensor->n_dims > 1;
         tensor->type = matrix ? type_of(kind, i + 2 * (size_t)kind, tensor->dims[0]) : T_F32;
-        tensor->n_bytes = gguf_bytes(tensor->type, tensor->dims[0] * (matrix ? tensor->dims[1] : 1));
+        tensor->n_bytes =
+            gguf_bytes(tensor->type, (size_t)(tensor->dims[0] * (matrix ? tensor->dims[1] : 1)));
     }
     return gguf_write(&gguf, bytes);
 }
@@ -465,8 +466,8 @@ static void write_tokenizer_seeds(void) {
         uint64_t n_json = (uint64_t)n - 11;
         memcpy(file, head, sizeof head - 1);
         memcpy(file + sizeof head - 1, &n_json, 8);
-        memcpy(file + sizeof head + 7, line + 10, n_json);
-        write_seed(text, &(Part){'a', file, sizeof head + 7 + n_json}, 1);
+        memcpy(file + sizeof head + 7, line + 10, (size_t)n_json);
+        write_seed(text, &(Part){'a', file, sizeof head + 7 + (size_t)n_json}, 1);
     }
     free(line);
     fclose(in);
