@@ -58,6 +58,8 @@ async function testSpacing(live) {
   for (const language of ['en', 'zh']) {
     const page = await open(`${live}#lang=${language}`, { viewport: { width: 320, height: 800 }, bypassCSP: true });
     await answered(page);
+    await replaceText(page, 'The Eiffel Tower is in Paris. The Eiffel'); // of which the model is certain: all else is < 0.001 %
+    await answered(page);
     await page.addStyleTag({ content: style });
     for (const shape of ['map', 'lines', 'steps', 'writes']) {
       await page.evaluate((value) => change({ shape: value }), shape);
