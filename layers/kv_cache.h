@@ -33,10 +33,9 @@ typedef struct KvCache {
     const Kernels *kernels;
     unsigned char *tiles;
     size_t n_bytes;
-    struct KvShare *share; /* what it has in common with others, or NULL */
-    size_t n_shared;       /* positions that are still as they are there */
-    unsigned char
-        *tail; /* [KV_TAIL][2·n_heads] keys and values of positions behind those it was given, or NULL */
+    struct KvShare *share;       /* what it has in common with others, or NULL */
+    size_t n_shared;             /* positions that are still as they are there */
+    unsigned char *tail;         /* [KV_TAIL/TAIL_TILE][2·n_heads] tiles behind the share, or NULL */
     size_t tail_begin, tail_end; /* those that lie there, and not yet in tiles */
 } KvCache;
 
