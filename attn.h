@@ -359,7 +359,7 @@ typedef struct AttnSessionOptions {
 
     /*
      * A session of the same model, which outlives this one, or NULL. The two share its threads and its scratch, so that this one
-     * costs no more memory than its cache; what stands above the probe is as that one has it. They must not be fed at once, but may
+     * costs no more memory than its cache; n_ctx, n_threads, cache and fast are as that one has them. They must not be fed at once, but may
      * be together: attn_feed_many.
      */
     const struct AttnSession *beside;
@@ -397,9 +397,9 @@ ATTN_API void attn_rewind(AttnSession *session, size_t position);
 
 /*
  * A second session with the tokens, keys, values and states of the first, which are not computed again: so one beginning
- * is gone on with in two ways. The memory of keys and values is the same, as far as neither session changes it, where the system
- * can do that. NULL for options stands for those of the first, its probe and stop among them; with others it
- * must have the same cache, and room for the tokens. Fails otherwise, and as attn_session_new does.
+ * is gone on with in two ways. The two share the memory of keys and values as far as neither changes them, where the system can
+ * do that. NULL for options stands for those of the first, its probe and stop among them; other options must have the same
+ * cache, and room for the tokens. Fails otherwise, and as attn_session_new does.
  */
 ATTN_API AttnSession *attn_session_fork(AttnSession *session, const AttnSessionOptions *options,
                                         AttnError *error);
@@ -481,10 +481,10 @@ typedef struct AttnTerm {
 } AttnTerm;
 
 /*
- * As AttnProbe, with `visit` NULL nobody looks; `gradient` has the rows and stride of the activation, whose data is to be read alone. The way back goes on
- * with what is written to `gradient`. Layers come from the last to the first, and in a layer its sites from the last to the
- * first; each row of a pattern comes before its scores. Scales are not visited; of a head's result data is NULL, and what is
- * written there is lost.
+ * As in AttnProbe, nobody looks where `visit` is NULL. `gradient` has the rows and the stride of the activation, whose data may
+ * be read, not written. The way back goes on with what is written to `gradient`. Layers come from the last to the first, and in a
+ * layer its sites from the last to the first; each row of a pattern comes before its scores. Scales are not visited. The data of a
+ * head's result is NULL, and what is written to its gradient is lost.
  */
 typedef struct AttnGradientProbe {
     void *user;
