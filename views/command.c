@@ -90,10 +90,11 @@ static bool asks_for_help(const StudyOptions *o) {
 }
 
 static void print_view_help(const View *view) {
+    const char *usage = view->needs & TEXT_IS_OPTIONAL ? "[MODEL] [-p TEXT | -f FILE] [options]"
+                                                       : "[MODEL] [-p TEXT | -f FILE | stdin] [options]";
     print_help(stdout, "usage: study ");
-    printf("%s %s\n%c%s.\n\n", view->name,
-           view->usage ? view->usage : "[MODEL] [-p TEXT | -f FILE | stdin] [options]",
-           view->summary[0] - 'a' + 'A', view->summary + 1);
+    printf("%s %s\n%c%s.\n\n", view->name, view->usage ? view->usage : usage, view->summary[0] - 'a' + 'A',
+           view->summary + 1);
     print_help(stdout, view->help);
     if (view->needs & NEEDS_TEXT)
         print_help(stdout,
