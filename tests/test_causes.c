@@ -461,9 +461,9 @@ static void test_nothing_there(void) {
         {"$study patch $T/deaf --pairs $T/alike --what z",
          {"none of the 2 pairs fits; line 1: the metric is"},
          1},
-        {"$study patch $T/deaf --pairs $T/grows --what resid",
-         {"line 2: 7 tokens, where the pairs before have 5"},
-         1},
+        {"$study patch $T/deaf --pairs $T/grows --what resid --top 0",
+         {"mean of 1 pair\n", "pos       0 1 2 3 4\n",
+          "1 pair left out; it does not fit:\nline 2: 7 tokens, where the pairs before have 5"}},
         {"$study patch $T/deaf --pairs $T/longer --what resid --top 0", /* the first has no positions in the table */
          {"mean of 1 pair\n", "pos       0 1 2 3 4 5 6\n",
           "1 pair left out; it does not fit:\nline 1: the metric is"}},

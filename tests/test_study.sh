@@ -502,7 +502,9 @@ pairs 'line 1: "corrupted" is empty' '{"clean": "a", "corrupted": "", "answer": 
 pairs 'line 2: there is no "wrong"' "$good{\"clean\": \"ab\", \"corrupted\": \"bb\", \"answer\": \"c\"}"
 pairs 'none of the 1 pairs fits; line 1: ' '{"clean": "a", "corrupted": "bb", "answer": "c"}'
 printf '%b' "$good{\"clean\": \"abc\", \"corrupted\": \"bbc\", \"answer\": \"c\", \"wrong\": \"d\"}" >"$tmp/pairs"
-refuses 1 'line 2: 3 tokens, where the pairs before have 2' patch "$gpt2" --pairs "$tmp/pairs"
+has ends_well patch "$gpt2" --pairs "$tmp/pairs"
+has out_has 'mean of 1 pair$'
+has out_has 'line 2: 3 tokens, where the pairs before have 2'
 refuses 1 'this is the text that is read' patch "$gpt2" --pairs "$tmp/pairs" --what v --svg "$tmp/pairs"
 has ends_well patch "$gpt2" --pairs "$tmp/pairs" --what v --svg "$tmp/grid.svg"
 has out_has 'mean of 2 pairs'

@@ -137,7 +137,7 @@ static bool run_pair(void *user, const Pair *pair, Arena *arena, Error *error) {
         .subject = &v->study->subject, .graph = &v->graph, .n = pair->clean.n, .metric = v->running.metric};
     bool ok = faithful_begin(&mixture, v->outside, pair->corrupted.ids, arena, error) &&
               run_circuits(v, &mixture, pair, error);
-    v->running.shows_nothing = mixture.readout.alike;
+    v->running.unfit = mixture.readout.alike;
     mixture_free(&mixture);
     return ok;
 }
@@ -174,8 +174,8 @@ static bool open_text(void *user, const Pair *pair, Arena *of_pair, Error *error
               mixture_run(mixture, clean, v->in, &none, error) &&
               mixture_run(mixture, clean, NULL, &value, error) &&
               readout_check(&mixture->readout, (double[]){value, none}, error) && keep_whole(v, text, error);
-    v->running.shows_nothing = mixture->readout.alike;
-    if (v->running.shows_nothing) mixture_free(v->texts[--v->n_texts].mixture);
+    v->running.unfit = mixture->readout.alike;
+    if (v->running.unfit) mixture_free(v->texts[--v->n_texts].mixture);
     if (ok) pairloop_note(&v->running, value, none);
     return ok;
 }

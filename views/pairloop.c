@@ -52,13 +52,13 @@ static bool run_pair(PairLoop *loop, PairRun *run, void *user, Error *error) {
     Error why;
     if (!pair_fits(&loop->pairs, pair, &why)) return leave_out(loop, &why, error);
     loop->n_tokens = pair->clean.n;
-    loop->shows_nothing = false;
+    loop->unfit = false;
     bool ok = choose_metric(loop, pair, error) &&
               (!single || keep_corrupted(loop, &pair->corrupted, error)) && run(user, pair, &arena, error);
     arena_free(&arena);
     if (ok || single || interrupted()) return ok;
     error_set(&why, "%s", error->message);
-    if (loop->shows_nothing) return leave_out(loop, &why, error);
+    if (loop->unfit) return leave_out(loop, &why, error);
     return error_set(error, "%s: line %zu: %s", loop->options->file, pair->line, why.message);
 }
 

@@ -20,7 +20,7 @@ typedef struct PairLoop {
     size_t n_pairs, n_left_out, n_cut; /* n_cut: of n_pairs, with answers of several tokens */
     Error left_out;                    /* why the first was */
     size_t n_tokens;                   /* of the pair under way */
-    bool shows_nothing;                /* of it, as its run may say with an error: of many it is left out */
+    bool unfit;                        /* of it, as its run may say with an error: of many it is left out */
     int32_t *corrupted;                /* [n_tokens] of a single pair, or NULL */
     EffectSums clean, corrupted_sums;  /* the metric of both runs, as the caller tells by pairloop_note */
 } PairLoop;

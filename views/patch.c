@@ -177,7 +177,7 @@ static bool run_paths(void *user, const Pair *pair, Arena *arena, Error *error) 
     bool ok = paths_run(&paths, pair->clean.ids, pair->corrupted.ids, &v->loop.metric, arena, error) &&
               (v->rows || make_rows(v, v->n_paths, error));
     double clean = paths.values[!v->noising], corrupted = paths.values[v->noising];
-    v->loop.shows_nothing = paths.readout.alike;
+    v->loop.unfit = paths.readout.alike;
     for (size_t i = 0; ok && i < v->n_paths; i++) {
         PatchRow *row = &v->rows[i];
         char from[20], to[20];
@@ -269,10 +269,11 @@ static bool run_cells(void *user, const Pair *pair, Arena *arena, Error *error) 
     PatchView *v = user;
     Patching patching = {
         .what = v->what, .layer = v->layer, .noising = v->noising, .freezes = v->freeze, .n = pair->clean.n};
-    if (!same_length(v, pair, error) || !find_range(v, &patching, error)) return false;
+    v->loop.unfit = !same_length(v, pair, error);
+    if (v->loop.unfit || !find_range(v, &patching, error)) return false;
     bool ok = patching_begin(&patching, &v->study->subject, arena, pair->clean.ids, pair->corrupted.ids,
                              &v->loop.metric, error);
-    v->loop.shows_nothing = patching.readout.alike;
+    v->loop.unfit = patching.readout.alike;
     bool whole = ok && fill(v, &patching, error);
     /* Of a single pair what is done is worth having; of many only those that are. */
     v->partial = ok && !whole && interrupted() && !v->pair.file;
