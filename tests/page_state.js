@@ -292,7 +292,10 @@ async function checkSaved(page, what) {
   check(fs.statSync(copy).size < 3e6, 'without the engine and the model', fs.statSync(copy).size);
   const saved = await open(`file://${copy}`);
   const after = await saved.evaluate(shown);
-  check(JSON.parse(before)[0] === JSON.parse(after)[0] && JSON.stringify(JSON.parse(before)[3]) === JSON.stringify(JSON.parse(after)[3]) && JSON.stringify(JSON.parse(before)[4]) === JSON.stringify(JSON.parse(after)[4]), `a copy shows the model that answered ${what}`, `${before}; ${after}`);
+  const [a, b] = [before, after].map((text) => JSON.parse(text));
+  /* A pass whose patterns are shown computes attention row by row, and others by tiles: which came last differs, by rounding. */
+  const near = a[3].every((x, i) => Math.abs(x - b[3][i]) < (i % 2 ? 1e-2 : 0.5));
+  check(a[0] === b[0] && near && JSON.stringify(a[4]) === JSON.stringify(b[4]), `a copy shows the model that answered ${what}`, `${before}; ${after}`);
   await close(saved, `a copy of another model's page ${what}`);
 }
 
