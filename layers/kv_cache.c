@@ -180,6 +180,9 @@ static ALONE void copy_rows(unsigned char *to, size_t to_stride, const unsigned 
     case 8:
         for (size_t i = 0; i < n_rows; i++) memcpy(to + i * to_stride, from + i * from_stride, 8);
         break;
+    case 16:
+        for (size_t i = 0; i < n_rows; i++) memcpy(to + i * to_stride, from + i * from_stride, 16);
+        break;
     default:
         for (size_t i = 0; i < n_rows; i++) memcpy(to + i * to_stride, from + i * from_stride, n_bytes);
     }

@@ -338,7 +338,7 @@ static void test_floats_of_callers(void) {
 
 enum { MAX_ROW = 60000 };
 
-/* What a program gets of a model that it opens, feeds, reads and lets write, all in one rounding. */
+/* A program's numbers of a model that it opens, feeds, reads and lets write, all in one rounding. */
 typedef struct Life {
     float logits[MAX_ROW], unembedded[MAX_ROW], weights[MAX_ROW], hidden[MAX_ROW];
     double logprobs[4][40];

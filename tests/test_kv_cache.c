@@ -263,8 +263,8 @@ static bool sums_alike(const KvCache *a, const KvCache *b, size_t n, const float
 }
 
 /*
- * What goes on behind a share, token by token or several at once, goes back, is shared again, copied or settled, gives the
- * sums that a cache of its own gives; `tails` counts the looks at a tail.
+ * A text that goes on behind a share, token by token or several at once, goes back, is shared again, copied or settled, gives the
+ * sums that a cache of its own gives; `n_tails` counts the looks at a tail.
  */
 static void check_tail(DType dtype, size_t d_head, const Kernels *kernels) {
     static float q[MOST_DIMS];
