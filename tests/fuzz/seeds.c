@@ -211,6 +211,8 @@ static const char *const on_models[] = {
     "study dump a -p abc -o out --json --what pattern,q,logits --layers 0 --heads 0-1 --half",
     "study view a -p abc -o out -n 2 --ablate L0H0",
     "study view a -p abc --json --top 2",
+    "study view a -p abcab --json --query bc",
+    "study view a -p abcab --json --query b -n 2",
     "study view a -p abc -o out --svg L0H1",
     "study meaning a -w a -p ab~a -p a~b --centred --layer 1",
     "study meaning a --word b -f b -p ab --json --top 1000",
