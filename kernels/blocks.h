@@ -34,12 +34,6 @@ typedef struct Group {
     float *scales, *mins; /* [spans / 4][row][4], up to the next four; mins are written where has_mins */
 } Group;
 
-/* Bytes to be fetched meanwhile, so many for each row. */
-typedef struct Ahead {
-    const unsigned char *next;
-    size_t bytes;
-} Ahead;
-
 OPENED size_t span_of(DType dtype) {
     return dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K || dtype == DTYPE_Q6_K ? 16 : 32;
 }
@@ -124,6 +118,19 @@ OPENED size_t small_block_bytes(DType dtype) {
     case DTYPE_Q4_0:
     case DTYPE_IQ4_NL: return 18;
     default: return 0;
+    }
+}
+
+/* Of GROUP columns; a constant, where the dtype is one. */
+OPENED size_t bytes_of_group(DType dtype) {
+    switch (dtype) {
+    case DTYPE_Q2_K: return 84;
+    case DTYPE_Q3_K: return 110;
+    case DTYPE_Q4_K: return 144;
+    case DTYPE_Q5_K: return 176;
+    case DTYPE_Q6_K: return 210;
+    case DTYPE_IQ4_XS: return 136;
+    default: return GROUP / BLOCK * small_block_bytes(dtype);
     }
 }
 
@@ -384,28 +391,24 @@ OPENED void unpack_type(DType dtype, const Group *g, const unsigned char *const 
 #endif
 #define UNPACK_GROUPS(linkage)                                                                               \
     linkage void unpack_groups(DType dtype, const Group *group, size_t n, const unsigned char *const *rows,  \
-                               size_t at, size_t cols, Ahead ahead)
+                               size_t at, size_t cols)
 #ifndef HAS_UNPACK_GROUPS
 UNPACK_GROUPS(extern);
 #else
 OPENED void unpack_groups_of(DType dtype, Group g, size_t n, const unsigned char *const *from, size_t at,
-                             size_t cols, Ahead ahead) {
+                             size_t cols) {
     for (; n; n--, from += UNPACKED_ROWS) {
         const unsigned char *rows[UNPACKED_ROWS];
         for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = from[i];
-        fetch(ahead.next, UNPACKED_ROWS * ahead.bytes);
         unpack_type(dtype, &g, rows, at, cols);
         g.q += 16 * UNPACKED_ROWS;
         g.scales += GROUP_SPANS * UNPACKED_ROWS;
         g.mins += GROUP_SPANS * UNPACKED_ROWS;
-        ahead.next += UNPACKED_ROWS * ahead.bytes;
     }
 }
 
 UNPACK_GROUPS(HAS_UNPACK_GROUPS);
-ALONE UNPACK_GROUPS(HAS_UNPACK_GROUPS) {
-    FOR_QUANTISED(dtype, unpack_groups_of, *group, n, rows, at, cols, ahead)
-}
+ALONE UNPACK_GROUPS(HAS_UNPACK_GROUPS) { FOR_QUANTISED(dtype, unpack_groups_of, *group, n, rows, at, cols) }
 #endif
 
 /* Sixteen weights of a span as floats. */
@@ -424,7 +427,7 @@ typedef struct PlainGroup {
 } PlainGroup;
 
 static inline void unpack_plainly(DType dtype, PlainGroup *g, const unsigned char *from, size_t cols) {
-    unpack_groups(dtype, &(Group){g->q, 16, g->scales, g->mins}, 1, &from, 0, cols, (Ahead){from, 0});
+    unpack_groups(dtype, &(Group){g->q, 16, g->scales, g->mins}, 1, &from, 0, cols);
 }
 
 static inline void group_floats(DType dtype, float *restrict w, const PlainGroup *restrict g, size_t cols) {

@@ -2,8 +2,6 @@
 #ifndef ATTN_COMPILER_H
 #define ATTN_COMPILER_H
 
-#include "cpu.h"
-
 #include <stddef.h>
 
 /* Forces functions open, so that what they are called with is a constant in their loops, and vectors are registers. */
@@ -49,17 +47,36 @@ enum { WASM = 0 };
 /* Keeps a loop over i one, whose turns are not opened; gcc 12 opens what a pragma tells it not to. */
 #define KEEP_LOOP(i) __asm__("" : "+r"(i))
 
-OPENED void fetch(const unsigned char *from, size_t bytes) {
-#if defined(__x86_64__)
-    if (cpu_fetches_into_l2) {
-        for (size_t i = 0; i < bytes; i += 64) {
-            KEEP_LOOP(i); /* it would be as much code again */
-            __builtin_prefetch(from + i, 0, 2);
-        }
-        return;
-    }
-#endif
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+/*
+ * What will be read soon, and is fetched into L2 meanwhile, so many bytes at each of several places in the code. A core can wait
+ * for some sixteen lines at once, and what comes behind a burst of more waits for them, too: memory and arithmetic would take
+ * turns. In L1 they would hold the few buffers that loads wait for until they have come.
+ */
+typedef struct Ahead {
+    const unsigned char *next;
+    size_t bytes;
+} Ahead;
+
+/* Share i of it: the lines that begin there. */
+OPENED void fetch(Ahead ahead, size_t i) {
+    for (size_t at = (i * ahead.bytes + 63) / 64 * 64; at < (i + 1) * ahead.bytes; at += 64)
+        __builtin_prefetch(ahead.next + at, 0, 2);
 }
+
+/* The line at p, after what v was and before what becomes of it: gcc 12 puts the lines of a whole loop side by side. */
+#if defined(__x86_64__)
+#define FETCH_LINE(p, v) __asm__ volatile("prefetcht1 %1" : "+v"(v) : "m"(*(p)))
+#else
+#define FETCH_LINE(p, v) __builtin_prefetch(p, 0, 2)
+#endif
+
+/* Share i likewise, of no more than three lines, where all but p is a constant. A loop would be left, and the loops around it. */
+#define FETCH_SHARE(ahead, i, v)                                                                             \
+    {                                                                                                        \
+        const size_t line = ((i) * (ahead).bytes + 63) / 64 * 64, end = ((i) + 1) * (ahead).bytes;           \
+        if (line < end) FETCH_LINE((ahead).next + line, v);                                                  \
+        if (line + 64 < end) FETCH_LINE((ahead).next + line + 64, v);                                        \
+        if (line + 128 < end) FETCH_LINE((ahead).next + line + 128, v);                                      \
+    }
 
 #endif

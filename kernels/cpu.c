@@ -20,15 +20,6 @@ static bool has_feature(unsigned eax_bit) {
     return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & eax_bit);
 }
 
-bool cpu_fetches_into_l2;
-
-__attribute__((constructor)) static void look_at_family(void) {
-    unsigned eax, ebx, ecx, edx;
-    if (!__get_cpuid(0, &eax, &ebx, &ecx, &edx) || ebx != signature_AMD_ebx) return;
-    cpu_fetches_into_l2 =
-        __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (eax >> 8 & 15) == 15 && (eax >> 20 & 255) + 15 == 0x19;
-}
-
 bool cpu_has_avx2(void) {
     unsigned eax, ebx, ecx, edx; /* F16C is asked for by hand: clang's builtin does not know the name */
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

@@ -10,12 +10,6 @@
 bool cpu_is_any(void); /* true */
 
 #if defined(__x86_64__)
-/*
- * AMD's family 19h (Zen 3, Zen 4): lines on their way into L1 hold the few buffers that loads wait for, so what is fetched ahead
- * had better end in L2. Known before main.
- */
-extern bool cpu_fetches_into_l2 __attribute__((visibility("hidden")));
-
 bool cpu_has_avx2(void);          /* and FMA and F16C, which came with it */
 bool cpu_has_avx_vnni(void);      /* beside AVX2: the 8-bit dot product without AVX-512 */
 bool cpu_has_avx512(void);        /* F, BW, DQ and VL */

@@ -133,12 +133,15 @@ OPENED void dot_columns(bool pairs, float (*sums)[ROWS], size_t r, const Vec col
     }
 }
 
-/* LANES columns from c on. */
+/* LANES columns from c on. Each row fetches its share of what is ahead. */
 OPENED void dot_lanes(DType dtype, bool pairs, float (*sums)[ROWS], const unsigned char *const rows[ROWS],
-                      const float *x, size_t tokens, size_t cols, size_t c) {
+                      const float *x, size_t tokens, size_t cols, size_t c, Ahead ahead) {
     for (size_t r = 0; r < ROWS; r += LANES) {
         Vec columns[LANES];
-        for (size_t i = 0; i < LANES; i++) columns[i] = load_weights(dtype, rows[r + i], c);
+        for (size_t i = 0; i < LANES; i++) {
+            columns[i] = load_weights(dtype, rows[r + i], c);
+            if ((r + i) * ahead.bytes % 64 == 0) FETCH_LINE(ahead.next + (r + i) * ahead.bytes, columns[i]);
+        }
         vec_transpose(columns);
         dot_columns(pairs, sums, r, columns, x + c, tokens, cols, LANES);
     }
@@ -162,7 +165,8 @@ static ALONE void dot_rest(DType dtype, bool pairs, float (*sums)[ROWS],
 
 OPENED void rows_of_floats(DType dtype, bool pairs, float *y, size_t y_stride, const Matrix *w,
                            const float *bias, size_t begin, size_t end, const float *x, size_t n) {
-    const size_t row_bytes = dtype_bytes(dtype, w->cols), vector_bytes = dtype_bytes(dtype, LANES);
+    const size_t row_bytes = dtype_bytes(dtype, w->cols),
+                 vector_bytes = dtype == DTYPE_F32 ? LANES * 4 : LANES * 2;
     for (size_t r = begin; r < end; r += ROWS) {
         const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
         const size_t n_rows = smaller(ROWS, end - r);
@@ -170,10 +174,8 @@ OPENED void rows_of_floats(DType dtype, bool pairs, float *y, size_t y_stride, c
         find_rows(rows, w, r, end);
         for (size_t t = 0; t < n && bias; t++) memcpy(sums[t], bias + r, n_rows * sizeof *bias);
         size_t c = 0;
-        for (; c + LANES <= w->cols; c += LANES, next += ROWS * vector_bytes) {
-            fetch(next, ROWS * vector_bytes);
-            dot_lanes(dtype, pairs, sums, rows, x, n, w->cols, c);
-        }
+        for (; c + LANES <= w->cols; c += LANES, next += ROWS * vector_bytes)
+            dot_lanes(dtype, pairs, sums, rows, x, n, w->cols, c, (Ahead){next, vector_bytes});
         if (c < w->cols) dot_rest(dtype, pairs, sums, rows, x, n, w->cols, c);
         for (size_t t = 0; t < n; t++) memcpy(y + t * y_stride + r, sums[t], n_rows * sizeof *y);
     }

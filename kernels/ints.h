@@ -96,11 +96,11 @@ OPENED void end_span_of_stack(bool mins, size_t tokens, size_t bytes, Vec *total
 /*
  * Stacks, for some tokens: a vector has a unit of each of LANES rows, and each token's unit is spread over it. Lane 4·i + j is
  * row LANES/4·j + i, as four vectors of a panel are turned.
- * sums [token][ROWS] += Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q).
+ * sums [token][ROWS] += Σ_span d·(scale·(start + Σ_unit w·q) − min·Σ q). Each span fetches ahead.bytes.
  */
 OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
                         Turned *turned, const Panel *panel, size_t stack, const PackedInts *x, size_t begin,
-                        size_t cols) {
+                        size_t cols, Ahead ahead) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
     Vec totals[PACKED_TOKENS];
     for (size_t t = 0; t < tokens; t++) totals[t] = vec_load(sums + t * ROWS);
@@ -108,6 +108,7 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
         const size_t at = begin / span + s, first = at * tokens;
         const unsigned char *q = x->q + first * parts * chunks * 16;
         Ints dots[PACKED_TOKENS];
+        fetch(ahead, s);
         if (s % 4 == 0) {
             turn_four_spans(turned->scales, panel->scales + stack * 4, s);
             if (mins) turn_four_spans(turned->mins, panel->mins + stack * 4, s);
@@ -147,13 +148,14 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
 }
 
 OPENED void stacks_of_ints(size_t tokens, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
-                           Turned *turned, const Panel *panel, const PackedInts *x, size_t begin,
-                           size_t cols) {
+                           Turned *turned, const Panel *panel, const PackedInts *x, size_t begin, size_t cols,
+                           Ahead ahead) {
     CLOSED for (size_t stack = 0; stack < ROWS / LANES; stack++, sums += LANES) {
         if (span == 16)
-            micro_stack(tokens, bytes, pairs, 16, mins, sums, turned, panel, stack, x, begin, cols);
+            micro_stack(tokens, bytes, pairs, 16, mins, sums, turned, panel, stack, x, begin, cols, ahead);
         else
-            micro_stack(tokens, bytes, pairs, 32, mins, sums, turned, panel, stack, x, begin, cols);
+            micro_stack(tokens, bytes, pairs, 32, mins, sums, turned, panel, stack, x, begin, cols, ahead);
+        ahead.next += cols / span * ahead.bytes;
     }
 }
 
@@ -284,7 +286,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, bool pairs, float 
                 const unsigned char *rows[ROWS];
                 float *to = sums[(r - area.row) / ROWS].of;
                 find_rows(rows, w, r, row_end);
-                unpack_panel(bytes, &panel, w->dtype, rows, at, cols, rows[0], 0);
+                unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
                 for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
                     vectors = tile_vectors(area.n - t);
                     PackedInts x = packed_ints(bytes, span, packed, area.token + t, vectors * LANES, w->cols);
@@ -319,13 +321,14 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
         }
         for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
             const size_t cols = smaller(GROUP, w->cols - begin);
-            unpack_panel(bytes, &panel, w->dtype, rows, at, cols,
-                         (const unsigned char *)w->data + (r + ROWS) * row_bytes + at * ROWS, group_bytes);
+            const Ahead ahead = {(const unsigned char *)w->data + (r + ROWS) * row_bytes + at * ROWS,
+                                 group_bytes * LANES / (GROUP / span)};
+            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
             for (size_t t = 0; t < n; t += STACKED) {
                 const size_t tokens = stacked(bytes, smaller(STACKED, n - t));
                 PackedInts x = packed_ints(bytes, span, packed, t, tokens, w->cols);
                 FOR_STACKED(tokens, stacks_of_ints, bytes, pairs, span, mins, sums[t], &turned, &panel, &x,
-                            begin, cols)
+                            begin, cols, t ? (Ahead){0} : ahead)
             }
         }
         for (size_t t = 0; t < n; t++)

@@ -121,10 +121,9 @@ OPENED Group strip_of(Panel *panel, size_t i) {
 
 /* Columns from the byte `at` of each row on. */
 static inline void unpack_panel(size_t bytes, Panel *panel, DType dtype,
-                                const unsigned char *const rows[ROWS], size_t at, size_t cols,
-                                const unsigned char *next, size_t piece) {
+                                const unsigned char *const rows[ROWS], size_t at, size_t cols) {
     const Group group = strip_of(panel, 0);
-    unpack_groups(dtype, &group, ROWS / UNPACKED_ROWS, rows, at, cols, (Ahead){next, piece});
+    unpack_groups(dtype, &group, ROWS / UNPACKED_ROWS, rows, at, cols);
     if (part_bytes(bytes) == 2) widen(panel->wide[0][0], panel->q[0][0], ROWS, cols / 16);
 }
 

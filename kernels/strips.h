@@ -14,17 +14,21 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { STRIPS = ROWS / UNPACKED_ROWS }; /* of a panel */
+enum {
+    STRIPS = ROWS / UNPACKED_ROWS, /* of a panel */
+    AHEAD = 4,                     /* how many rows before it is read a row is fetched */
+};
 
 /*
  * sums + spans [s, s + 4) of a strip · the token, for each row in four lanes that are alike. There are `spans` of them in
- * all, and here fewer than four, unless `fours`.
+ * all, and here fewer than four, unless `fours`. Each fetches its share of what is ahead.
  */
 OPENED Vec add_four_spans(size_t bytes, size_t span, bool mins, bool fours, Vec sums, const Group *strip,
-                          const PackedInts *x, size_t begin, size_t s, size_t spans) {
+                          const PackedInts *x, size_t begin, size_t s, size_t spans, Ahead ahead) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, at = begin / span + s;
     Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
     for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
+        FETCH_SHARE(ahead, s + j, dots[j])
         for (size_t c = 0; c < parts * chunks; c++) {
             Ints w = strip_chunk(bytes, strip, (s + j) * chunks + c % chunks);
             if (c == chunks) dots[j] = next_part(dots[j]);
@@ -57,48 +61,51 @@ OPENED bool has_own_strips(size_t bytes, DType dtype) {
 
 /* sum + a half of a strip's group, unpacked to where q of both halves go; a large block has its scales. */
 OPENED Vec add_half(DType dtype, size_t bytes, Vec sum, const Group *strip, const unsigned char *const *rows,
-                    size_t at, const PackedInts *x, size_t begin, size_t half) {
+                    size_t at, const PackedInts *x, size_t begin, size_t half, const unsigned char *next) {
     const size_t span = span_of(dtype), spans = HALF / span,
                  scales = small_block_bytes(dtype) ? 0 : half * spans * UNPACKED_ROWS;
     const Group part = {strip->q, strip->apart, strip->scales + scales, strip->mins + scales};
+    const Ahead ahead = {next, (UNPACKED_ROWS * bytes_of_group(dtype) / 2 + spans - 1) / spans};
     unpack_half(dtype, &part, rows, at, half, HALF);
 #pragma GCC unroll 4
     for (size_t s = 0; s < spans; s += 4)
-        sum =
-            add_four_spans(bytes, span, has_mins(dtype), true, sum, &part, x, begin + half * HALF, s, spans);
+        sum = add_four_spans(bytes, span, has_mins(dtype), true, sum, &part, x, begin + half * HALF, s, spans,
+                             ahead);
     return sum;
 }
 
 /*
- * All whole groups of ROWS rows, and what lies behind these is fetched in their place. The code of one half serves both, but of
- * short spans of bytes, which lose a twentieth by that.
+ * All whole groups of ROWS rows, of which UNPACKED_ROWS are a strip; what lies AHEAD rows behind it is fetched meanwhile. The
+ * code of one half serves both, but of short spans of bytes, which lose a twentieth by that.
  */
 OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const unsigned char *const rows[ROWS],
-                       const PackedInts *x, size_t groups, const unsigned char *next) {
-    const size_t piece = dtype_bytes(dtype, GROUP);
+                       const PackedInts *x, size_t groups, size_t row_bytes) {
+    const size_t piece = bytes_of_group(dtype), half_bytes = UNPACKED_ROWS * piece / 2;
     /* Outside of the loops: gcc 12 gives other variables of a loop the room of mins, whose address it has taken out of it. */
     _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
     _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
     const Group strip = {q[0], sizeof q[0], scales, mins};
     if (!has_own_strips(bytes, dtype)) return;
-    for (size_t group = 0; group < groups; group++)
-        for (size_t i = 0; i < STRIPS; i++, next += UNPACKED_ROWS * piece) {
-            const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
+    for (size_t i = 0; i < STRIPS; i++) {
+        const unsigned char *const *const from = rows + i * UNPACKED_ROWS,
+                                          *next = from[0] + AHEAD * row_bytes;
+        Vec sum = vec_load(sums[i]);
+        for (size_t group = 0; group < groups; group++, next += 2 * half_bytes) {
             const size_t at = group * piece, begin = group * GROUP;
-            Vec sum = vec_load(sums[i]);
-            fetch(next, UNPACKED_ROWS * piece);
             unpack_scales(dtype, &strip, from, at);
             if (span_of(dtype) == 16 && bytes == 1) {
-                sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, 0);
-                sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, 1);
+                sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, 0, next);
+                sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, 1, next + half_bytes);
             } else {
                 for (size_t half = 0; half < 2; half++) {
                     KEEP_LOOP(half);
-                    sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, half);
+                    sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, half,
+                                   next + half * half_bytes);
                 }
             }
-            vec_store(sums[i], sum);
         }
+        vec_store(sums[i], sum);
+    }
 }
 
 /* Strips of a panel. Those of small blocks may end within a group. */
@@ -112,23 +119,23 @@ OPENED void panel_strips(size_t span, bool mins, size_t bytes, float (*sums)[LAN
         if (cols == GROUP) {
 #pragma GCC unroll 4
             for (; s < most; s += 4)
-                sum = add_four_spans(bytes, span, mins, true, sum, &strip, x, begin, s, most);
+                sum = add_four_spans(bytes, span, mins, true, sum, &strip, x, begin, s, most, (Ahead){0});
         }
         for (; s < spans; s += 4)
-            sum = add_four_spans(bytes, span, mins, false, sum, &strip, x, begin, s, spans);
+            sum = add_four_spans(bytes, span, mins, false, sum, &strip, x, begin, s, spans, (Ahead){0});
         vec_store(sums[i], sum);
     }
 }
 
 static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t row_begin,
                         size_t row_end, const void *packed) {
-    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP),
-                 span = span_of(w->dtype);
+    const size_t row_bytes = dtype_bytes(w->dtype, w->cols), piece = dtype_bytes(w->dtype, GROUP),
+                 groups = w->cols / GROUP, span = span_of(w->dtype);
     const bool mins = has_mins(w->dtype);
     const PackedInts x = packed_ints(bytes, span, packed, 0, 1, w->cols);
     Panel panel;
     for (size_t r = row_begin; r < row_end; r += ROWS) {
-        const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
+        const unsigned char *rows[ROWS];
         const size_t n_rows = smaller(ROWS, row_end - r);
         _Alignas(64) float sums[STRIPS][LANES];
         float start[ROWS] = {0};
@@ -137,15 +144,12 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
         for (size_t i = 0; i < STRIPS; i++) vec_store(sums[i], vec_each_four(start + i * UNPACKED_ROWS));
         size_t c = 0;
         if (has_own_strips(bytes, w->dtype)) {
-            const size_t groups = w->cols / GROUP;
-            FOR_QUANTISED(w->dtype, own_strips, bytes, sums, rows, &x, groups, next)
+            FOR_QUANTISED(w->dtype, own_strips, bytes, sums, rows, &x, groups, row_bytes)
             c = groups * GROUP;
-            next += ROWS * groups * group_bytes;
         }
-        for (size_t piece; c < w->cols; c += GROUP, next += ROWS * piece) {
+        for (; c < w->cols; c += GROUP) {
             const size_t cols = smaller(GROUP, w->cols - c);
-            piece = dtype_bytes(w->dtype, cols);
-            unpack_panel(1, &panel, w->dtype, rows, c / GROUP * group_bytes, cols, next, piece);
+            unpack_panel(1, &panel, w->dtype, rows, c / GROUP * piece, cols);
             FOR_SPANS(span, mins, panel_strips, bytes, sums, &panel, &x, c, cols)
         }
         for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];

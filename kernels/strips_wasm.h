@@ -61,7 +61,7 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
         for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
             const size_t cols = smaller(GROUP, w->cols - begin);
             const Group group = strip_of(&panel, 0);
-            unpack_groups(w->dtype, &group, LANES, rows, at, cols, (Ahead){0});
+            unpack_groups(w->dtype, &group, LANES, rows, at, cols);
             FOR_SPANS(span, has_mins(w->dtype), add_strips, bytes, &sums, &panel, &x, begin, cols)
         }
         vec_store_first(y + r, sums, n_rows);

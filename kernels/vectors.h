@@ -29,7 +29,7 @@ static void unpack_one_row(DType dtype, float *dst, const unsigned char *src, si
     for (size_t cols; n; n -= cols, dst += cols, src += dtype_bytes(dtype, cols)) {
         cols = n < GROUP ? n : GROUP;
         for (size_t i = 0; i < UNPACKED_ROWS; i++) rows[i] = src;
-        unpack_groups(dtype, &group, 1, rows, 0, cols, (Ahead){src, 0});
+        unpack_groups(dtype, &group, 1, rows, 0, cols);
         for (size_t c = 0; c < cols; c += 16) {
             const size_t s = c / span;
             span_floats(dtype, dst + c, q[c / 16][0], scales[s / 4][0][s % 4], mins[s / 4][0][s % 4]);
