@@ -14,10 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum {
-    STRIPS = ROWS / UNPACKED_ROWS, /* of a panel */
-    AHEAD = 4,                     /* how many rows before it is read a row is fetched */
-};
+enum { STRIPS = ROWS / UNPACKED_ROWS }; /* of a panel */
 
 /*
  * sums + spans [s, s + 4) of a strip · the token, for each row in four lanes that are alike. There are `spans` of them in
@@ -75,8 +72,8 @@ OPENED Vec add_half(DType dtype, size_t bytes, Vec sum, const Group *strip, cons
 }
 
 /*
- * All whole groups of ROWS rows, of which UNPACKED_ROWS are a strip; what lies AHEAD rows behind it is fetched meanwhile. The
- * code of one half serves both, but of short spans of bytes, which lose a twentieth by that.
+ * All whole groups of ROWS rows; the next rows are fetched meanwhile, in the order in which they lie. The code of one half serves
+ * both, but of short spans of bytes, which lose a twentieth by that.
  */
 OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const unsigned char *const rows[ROWS],
                        const PackedInts *x, size_t groups, size_t row_bytes) {
@@ -85,13 +82,13 @@ OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const un
     _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
     _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
     const Group strip = {q[0], sizeof q[0], scales, mins};
+    const unsigned char *next = rows[0] + ROWS * row_bytes;
     if (!has_own_strips(bytes, dtype)) return;
-    for (size_t i = 0; i < STRIPS; i++) {
-        const unsigned char *const *const from = rows + i * UNPACKED_ROWS,
-                                          *next = from[0] + AHEAD * row_bytes;
-        Vec sum = vec_load(sums[i]);
-        for (size_t group = 0; group < groups; group++, next += 2 * half_bytes) {
+    for (size_t group = 0; group < groups; group++)
+        for (size_t i = 0; i < STRIPS; i++, next += 2 * half_bytes) {
+            const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
             const size_t at = group * piece, begin = group * GROUP;
+            Vec sum = vec_load(sums[i]);
             unpack_scales(dtype, &strip, from, at);
             if (span_of(dtype) == 16 && bytes == 1) {
                 sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, 0, next);
@@ -103,9 +100,8 @@ OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const un
                                    next + half * half_bytes);
                 }
             }
+            vec_store(sums[i], sum);
         }
-        vec_store(sums[i], sum);
-    }
 }
 
 /* Strips of a panel. Those of small blocks may end within a group. */
