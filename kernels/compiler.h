@@ -64,7 +64,7 @@ OPENED void fetch(Ahead ahead, size_t i) {
 }
 
 /* The line at p, after what v was and before what becomes of it: gcc 12 puts the lines of a whole loop side by side. */
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(EMULATED_AVX512)
 #define FETCH_LINE(p, v) __asm__ volatile("prefetcht1 %1" : "+v"(v) : "m"(*(p)))
 #else
 #define FETCH_LINE(p, v) __builtin_prefetch(p, 0, 2)
