@@ -49,7 +49,7 @@ enum { WASM = 0 };
 
 /*
  * What will be read soon, and is fetched into L2 meanwhile, so many bytes at each of several places in the code. A core can wait
- * for some sixteen lines at once, and what comes behind a burst of more waits for them, too: memory and arithmetic would take
+ * for some twenty lines at once, and what comes behind a burst of more waits for them, too: memory and arithmetic would take
  * turns. In L1 they would hold the few buffers that loads wait for until they have come.
  */
 typedef struct Ahead {

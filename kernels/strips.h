@@ -72,8 +72,9 @@ OPENED Vec add_half(DType dtype, size_t bytes, Vec sum, const Group *strip, cons
 }
 
 /*
- * All whole groups of ROWS rows; the next rows are fetched meanwhile, in the order in which they lie. The code of one half serves
- * both, but of short spans of bytes, which lose a twentieth by that.
+ * All whole groups of ROWS rows, strip by strip; of the two types whose sums wait longest for each other, the strips in turn. The
+ * next rows are fetched meanwhile, in the order in which they lie. The code of one half serves both, but of short spans of bytes,
+ * which lose a twentieth by that.
  */
 OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const unsigned char *const rows[ROWS],
                        const PackedInts *x, size_t groups, size_t row_bytes) {
@@ -83,11 +84,14 @@ OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const un
     _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
     const Group strip = {q[0], sizeof q[0], scales, mins};
     const unsigned char *next = rows[0] + ROWS * row_bytes;
+    const bool in_turn = dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K;
+    const size_t outer = in_turn ? groups : STRIPS, inner = in_turn ? STRIPS : groups;
     if (!has_own_strips(bytes, dtype)) return;
-    for (size_t group = 0; group < groups; group++)
-        for (size_t i = 0; i < STRIPS; i++, next += 2 * half_bytes) {
+    for (size_t j = 0; j < outer; j++)
+        for (size_t k = 0; k < inner; k++, next += 2 * half_bytes) {
+            const size_t i = in_turn ? k : j, group = in_turn ? j : k, at = group * piece,
+                         begin = group * GROUP;
             const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
-            const size_t at = group * piece, begin = group * GROUP;
             Vec sum = vec_load(sums[i]);
             unpack_scales(dtype, &strip, from, at);
             if (span_of(dtype) == 16 && bytes == 1) {
