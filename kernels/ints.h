@@ -328,7 +328,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
                 const size_t tokens = stacked(bytes, smaller(STACKED, n - t));
                 PackedInts x = packed_ints(bytes, span, packed, t, tokens, w->cols);
                 FOR_STACKED(tokens, stacks_of_ints, bytes, pairs, span, mins, sums[t], &turned, &panel, &x,
-                            begin, cols, t ? (Ahead){0} : ahead)
+                            begin, cols, t ? (Ahead){ahead.next, 0} : ahead)
             }
         }
         for (size_t t = 0; t < n; t++)
