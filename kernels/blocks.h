@@ -121,7 +121,7 @@ OPENED size_t small_block_bytes(DType dtype) {
     }
 }
 
-/* Of GROUP columns; a constant, where the dtype is one. */
+/* dtype_bytes of GROUP columns, as a constant where the dtype is one. */
 OPENED size_t bytes_of_group(DType dtype) {
     switch (dtype) {
     case DTYPE_Q2_K: return 84;

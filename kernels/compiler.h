@@ -48,9 +48,9 @@ enum { WASM = 0 };
 #define KEEP_LOOP(i) __asm__("" : "+r"(i))
 
 /*
- * What will be read soon, and is fetched into L2 meanwhile, so many bytes at each of several places in the code. A core can wait
- * for some twenty lines at once, and what comes behind a burst of more waits for them, too: memory and arithmetic would take
- * turns. In L1 they would hold the few buffers that loads wait for until they have come.
+ * Bytes that will be read soon are fetched into L2 meanwhile, so many at each of several places in the code. A core can wait for
+ * some twenty lines at once, and what comes behind a burst of more waits for them, too: memory and arithmetic would take turns.
+ * In L1 they would hold the few buffers that loads wait for until they have come.
  */
 typedef struct Ahead {
     const unsigned char *next;
@@ -63,7 +63,10 @@ OPENED void fetch(Ahead ahead, size_t i) {
         __builtin_prefetch(ahead.next + at, 0, 2);
 }
 
-/* The line at p, after what v was and before what becomes of it: gcc 12 puts the lines of a whole loop side by side. */
+/*
+ * The line at p, after what v was and before what becomes of it: gcc 12 puts the lines of a whole loop side by side. An emulated
+ * vector is in no register.
+ */
 #if defined(__x86_64__) && !defined(EMULATED_AVX512)
 #define FETCH_LINE(p, v) __asm__ volatile("prefetcht1 %1" : "+v"(v) : "m"(*(p)))
 #else

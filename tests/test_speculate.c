@@ -311,8 +311,8 @@ static Text generate(AttnSession *session, const char *prompt, AttnGenerateOptio
     static Text text;
     AttnError error = {""};
     AttnEnd end;
-    attn_rewind(session,
-                0); /* with AMX's tiles a prompt that was kept has other bits than one that is read whole */
+    /* With AMX's tiles a prompt that was kept has other bits than one that is read whole. */
+    attn_rewind(session, 0);
     text.n = text.n_ids = 0;
     options.text = keep_text, options.token = keep_token, options.user = &text, options.speculate = how;
     CHECK(attn_generate(session, prompt, &options, &end, &error), "%s", error.message);
