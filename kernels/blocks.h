@@ -215,7 +215,8 @@ OPENED void unpack_scales_q3_k(const Group *g, Bytes last) {
                   upper = {10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13};
     Words nibbles = (Words)look_up(last, repeat16(&lower)) >> repeat_words(0, 0, 4, 4),
           seconds = (Words)look_up(last, repeat16(&upper)) >> repeat_words(0, 2, 4, 6);
-    put_scales(g->scales, 4, half_at(last, 14), ((Bytes)nibbles & 15) | ((Bytes)seconds & 3) << 4, 0, 32);
+    put_scales(g->scales, 4, half_at(last, 14), with_bits((Bytes)nibbles & 15, raised((Bytes)seconds, 4), 48),
+               0, 32);
 }
 
 /* The upper two bits of eight scales, then their lower four. */
@@ -258,11 +259,11 @@ OPENED void unpack_q23_k(DType dtype, const Group *g, const unsigned char *const
 #pragma GCC unroll 8
     for (size_t i = 0; i < 2; i++) {
         const Bytes pairs = load_pieces(rows, at + (dtype == DTYPE_Q2_K ? 16 : 32) + 32 * half + 16 * i),
-                    thirds = from_bit(load_pieces(rows, at + 16 * i), 4 * half);
+                    thirds = raised(from_bit(load_pieces(rows, at + 16 * i), 4 * half), 2);
 #pragma GCC unroll 8
         for (size_t j = 0; j < 4; j++) {
             Bytes q = from_bit(pairs, 2 * j) & 3;
-            if (dtype == DTYPE_Q3_K) q |= (from_bit(thirds, j) & 1) << 2;
+            if (dtype == DTYPE_Q3_K) q = with_bits(q, from_bit(thirds, j), 4);
             put(g, 2 * j + i, q);
         }
     }
@@ -271,15 +272,15 @@ OPENED void unpack_q23_k(DType dtype, const Group *g, const unsigned char *const
 /* 32 bytes hold 64 weights: the low halves, then the high ones. Q5_K: the fifth bit of weight 32·j + i in bit j of byte i. */
 OPENED void unpack_q45_k(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                          size_t at, size_t half) {
-    const Bytes fifths[] = {from_bit(load_pieces(rows, at + 16), 4 * half),
-                            from_bit(load_pieces(rows, at + 32), 4 * half)};
+    const Bytes fifths[] = {raised(from_bit(load_pieces(rows, at + 16), 4 * half), 4),
+                            raised(from_bit(load_pieces(rows, at + 32), 4 * half), 4)};
 #pragma GCC unroll 8
     for (size_t i = 0; i < 4; i++) {
         Bytes both = load_pieces(rows, at + (dtype == DTYPE_Q5_K ? 48 : 16) + 64 * half + 16 * i);
 #pragma GCC unroll 8
         for (size_t j = 0; j < 2; j++) {
             Bytes q = from_bit(both, 4 * j) & 15;
-            if (dtype == DTYPE_Q5_K) q |= (from_bit(fifths[i % 2], i / 2 * 2 + j) & 1) << 4;
+            if (dtype == DTYPE_Q5_K) q = with_bits(q, from_bit(fifths[i % 2], i / 2 * 2 + j), 16);
             put(g, i / 2 * 4 + 2 * j + i % 2, q);
         }
     }
@@ -294,9 +295,8 @@ OPENED void unpack_q6_k(const Group *g, const unsigned char *const rows[UNPACKED
 #pragma GCC unroll 8
         for (size_t j = 0; j < 2; j++) {
             Bytes lower = load_pieces(rows, at + 64 * half + 32 * j + 16 * i);
-            for (size_t k = 0; k < 2; k++)
-                put(g, 4 * k + 2 * j + i,
-                    (from_bit(lower, 4 * k) & 15) | (from_bit(upper, 4 * k + 2 * j) & 3) << 4);
+            put(g, 2 * j + i, with_bits(lower & 15, raised(upper, 4 - 2 * j), 48));
+            put(g, 4 + 2 * j + i, with_bits(from_bit(lower, 4) & 15, from_bit(upper, 2 * j), 48));
         }
     }
 }

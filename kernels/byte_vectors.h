@@ -157,4 +157,16 @@ OPENED Bytes look_up(Bytes table, Bytes index) {
 /* Each byte's bits from one on; a mask must take away those above. Few machines shift bytes. */
 OPENED Bytes from_bit(Bytes bytes, size_t bit) { return (Bytes)((Words)bytes >> (uint32_t)bit); }
 
+/* Each byte's bits so many places higher; a mask must take away those below. */
+OPENED Bytes raised(Bytes bytes, size_t places) { return (Bytes)((Words)bytes << (uint32_t)places); }
+
+/* q, and of other bits those in the mask. */
+OPENED Bytes with_bits(Bytes q, Bytes bits, uint8_t mask) {
+#if UNPACKED_ROWS == 4
+    return (Bytes)_mm512_ternarylogic_epi32((__m512i)q, (__m512i)bits, _mm512_set1_epi8((char)mask), 0xf8);
+#else
+    return q | (bits & mask);
+#endif
+}
+
 #endif

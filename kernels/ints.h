@@ -61,8 +61,8 @@ OPENED Ints ints_dot_pair(Ints dots, Ints w0, Ints x0, Ints w1, Ints x1) {
 
 /* dots + w · the unit at x, which is spread over all lanes. */
 #ifndef HAS_DOT_SPREAD
-OPENED Ints ints_dot_spread(size_t bytes, Ints dots, Ints w, const void *x) {
-    return ints_dot(bytes, dots, w, ints_spread(x));
+OPENED Ints ints_dot_spread(size_t bytes, bool first, Ints dots, Ints w, const void *x) {
+    return first ? ints_dot_first(bytes, dots, w, ints_spread(x)) : ints_dot(bytes, dots, w, ints_spread(x));
 }
 #endif
 
@@ -132,7 +132,7 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
                     Ints *dot = &dots[t];
                     *dot = pairs ? ints_dot_pair(*dot, unit, ints_spread(own), next,
                                                  ints_spread(own + tokens * 4))
-                                 : ints_dot_spread(bytes, *dot, unit, own);
+                                 : ints_dot_spread(bytes, !c && !u, *dot, unit, own);
                     KEEP_IN_REGISTER(*dot);
                 }
             }
@@ -186,7 +186,9 @@ OPENED void add_units_of_tile(size_t vectors, size_t bytes, size_t units, Ints *
         for (size_t i = 0; i < TILE_ROWS; i++) {
             Ints unit = ints_spread(w + (u / 4 * ROWS + i) * 16 + u % 4 * 4);
             for (size_t v = 0; v < vectors; v++) {
-                dots[i * vectors + v] = ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
+                dots[i * vectors + v] = bytes == 1 && !u
+                                            ? ints_dot_first(1, dots[i * vectors + v], unit, xs[v])
+                                            : ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
                 KEEP_IN_REGISTER(dots[i * vectors + v]);
             }
         }

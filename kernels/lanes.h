@@ -25,6 +25,7 @@
  *   vec_of_bits(v), ints_of_bits(v): the same bits
  *   ints_widen(v, upper): the lower, or upper, eight bytes of each sixteen as int16, on x86-64 and WebAssembly
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
+ *   ints_dot_first(bytes, dots, w, x): the same, where dots are constant or as ints_begin gave them
  *   ints_rest(bytes, dots): in lanes of 32 bits, if they are not yet
  *   ints_add_fours(v): lane 4·i + j is what lanes [4·i, 4·i + 4) of v[j] add up to
  *   ints_begin(bytes, start): what sums begin with
@@ -45,6 +46,10 @@
 #include "lanes_wasm.h"
 #else
 #error "lanes are those of a kernel set's flags, on x86-64 -mavx2 -mfma -mf16c at least; see the Makefile"
+#endif
+
+#ifndef HAS_DOT_FIRST
+#define ints_dot_first ints_dot
 #endif
 
 #endif

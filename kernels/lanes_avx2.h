@@ -124,6 +124,14 @@ static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
     return dots;
 }
 
+#define HAS_DOT_FIRST
+static inline Ints ints_dot_first(size_t bytes, Ints begin, Ints w, Ints x) {
+#ifdef BYTE_DOT
+    if (bytes == 1) return BYTE_DOT(begin, w, x);
+#endif
+    return bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_add_epi32(begin, _mm256_madd_epi16(w, x));
+}
+
 /* Two units of weights below 64, whose four products fit into an int16. */
 #ifndef BYTE_DOT
 #define HAS_DOT_PAIR

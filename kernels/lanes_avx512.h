@@ -113,7 +113,8 @@ static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
 /* In assembly, because gcc would spread x by an instruction of its own. */
 #if defined(__AVX512VNNI__) && !defined(EMULATED_AVX512)
 #define HAS_DOT_SPREAD
-static inline Ints ints_dot_spread(size_t bytes, Ints dots, Ints w, const void *x) {
+static inline Ints ints_dot_spread(size_t bytes, bool first, Ints dots, Ints w, const void *x) {
+    (void)first;
     if (bytes == 2) return ints_dot(2, dots, w, ints_spread(x));
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(dots) : "v"(w), "m"(*(const int32_t *)x));
     return dots;

@@ -25,11 +25,12 @@ OPENED Vec add_four_spans(size_t bytes, size_t span, bool mins, bool fours, Vec 
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, at = begin / span + s;
     Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
     for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
-        FETCH_SHARE(ahead, s + j, dots[j])
         for (size_t c = 0; c < parts * chunks; c++) {
-            Ints w = strip_chunk(bytes, strip, (s + j) * chunks + c % chunks);
+            const Ints w = strip_chunk(bytes, strip, (s + j) * chunks + c % chunks),
+                       unit = ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16);
             if (c == chunks) dots[j] = next_part(dots[j]);
-            dots[j] = ints_dot(bytes, dots[j], w, ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16));
+            dots[j] = c ? ints_dot(bytes, dots[j], w, unit) : ints_dot_first(bytes, dots[j], w, unit);
+            if (!c) FETCH_SHARE(ahead, s + j, dots[j])
         }
         dots[j] = ints_rest(bytes, dots[j]);
     }
