@@ -302,9 +302,6 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, bool pairs, float 
     }
 }
 
-/* The row of a stack's lane. */
-OPENED size_t row_of_lane(size_t lane) { return lane % 4 * (LANES / 4) + lane / 4; }
-
 OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y, size_t y_stride,
                      const Matrix *w, const float *bias, size_t row_begin, size_t row_end, const void *packed,
                      size_t n) {
@@ -317,7 +314,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
         const size_t n_rows = smaller(ROWS, row_end - r);
         find_rows(rows, w, r, row_end);
         for (size_t i = 0; i < ROWS; i++) {
-            const size_t row = i / LANES * LANES + row_of_lane(i % LANES);
+            const size_t row = row_of_lane(i);
             const float start = bias && row < n_rows ? bias[r + row] : 0;
             for (size_t t = 0; t < stacked(bytes, n); t++) sums[t][i] = start;
         }

@@ -17,9 +17,7 @@
  * Ints: a vector of LANES units of integers, four bytes each, or of the dots of units.
  *   ints_load(p)  ints_set(a)  ints_add(a, b)  vec_from_ints(v)
  *   ints_spread(p): one unit in all lanes
- *   ints_repeat(p), vec_repeat(p): four units, or floats, in each four lanes        these two not in WebAssembly
- *   vec_unit(v, u): unit u of each four lanes in all of these; u is a constant      nor this
- *   vec_each_four(p): LANES/4 floats, each in four lanes
+ *   ints_repeat(p), vec_repeat(p): four units, or floats, in each four lanes; not in WebAssembly
  *   vec_turn(v): lane 4·i + j of v[k] changes places with lane 4·i + k of v[j], four vectors
  *   vec_in_rows(v): lane 4·i + j to lane LANES/4·j + i, which is the row that it then belongs to
  *   vec_of_bits(v), ints_of_bits(v): the same bits

@@ -97,10 +97,6 @@ static inline Ints ints_add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 static inline Ints ints_spread(const void *p) { return _mm256_castps_si256(_mm256_broadcast_ss(p)); }
 static inline Ints ints_repeat(const void *p) { return _mm256_broadcastsi128_si256(_mm_loadu_si128(p)); }
 static inline Vec vec_repeat(const float *p) { return _mm256_broadcast_ps((const __m128 *)(const void *)p); }
-static inline Vec vec_each_four(const float *p) {
-    return _mm256_insertf128_ps(_mm256_set1_ps(p[0]), _mm_set1_ps(p[1]), 1);
-}
-#define vec_unit(v, u) _mm256_permute_ps(v, (u)*0x55)
 static inline Vec vec_of_bits(Ints v) { return _mm256_castsi256_ps(v); }
 static inline Ints ints_of_bits(Vec v) { return _mm256_castps_si256(v); }
 

@@ -93,11 +93,6 @@ static inline Ints ints_spread(const void *p) {
 }
 static inline Ints ints_repeat(const void *p) { return _mm512_broadcast_i32x4(_mm_loadu_si128(p)); }
 static inline Vec vec_repeat(const float *p) { return _mm512_broadcast_f32x4(_mm_loadu_ps(p)); }
-static inline Vec vec_each_four(const float *p) {
-    const __m512i four = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    return _mm512_permutexvar_ps(four, _mm512_castps128_ps512(_mm_loadu_ps(p)));
-}
-#define vec_unit(v, u) _mm512_shuffle_ps(v, v, (u)*0x55)
 static inline Vec vec_of_bits(Ints v) { return _mm512_castsi512_ps(v); }
 static inline Ints ints_of_bits(Vec v) { return _mm512_castps_si512(v); }
 

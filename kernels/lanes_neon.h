@@ -85,8 +85,6 @@ static inline Ints ints_add(Ints a, Ints b) { return vaddq_s32(a, b); }
 static inline Ints ints_spread(const void *p) { return vld1q_dup_s32(p); }
 static inline Ints ints_repeat(const void *p) { return ints_load(p); }
 static inline Vec vec_repeat(const float *p) { return vec_load(p); }
-static inline Vec vec_each_four(const float *p) { return vld1q_dup_f32(p); }
-#define vec_unit(v, u) vdupq_laneq_f32(v, u)
 static inline Vec vec_of_bits(Ints v) { return vreinterpretq_f32_s32(v); }
 static inline Ints ints_of_bits(Vec v) { return vreinterpretq_s32_f32(v); }
 static inline void vec_turn(Vec v[4]) { vec_transpose(v); }

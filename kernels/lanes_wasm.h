@@ -102,7 +102,6 @@ static inline Ints ints_load(const void *p) { return wasm_v128_load(p); }
 static inline Ints ints_set(int32_t a) { return wasm_i32x4_splat(a); }
 static inline Ints ints_add(Ints a, Ints b) { return wasm_i32x4_add(a, b); }
 static inline Ints ints_spread(const void *p) { return wasm_v128_load32_splat(p); }
-static inline Vec vec_each_four(const float *p) { return wasm_v128_load32_splat(p); }
 static inline Vec vec_of_bits(Ints v) { return v; }
 static inline Ints ints_of_bits(Vec v) { return v; }
 static inline void vec_turn(Vec v[4]) { vec_transpose(v); }

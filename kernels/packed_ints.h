@@ -109,6 +109,11 @@ OPENED size_t scale_at(size_t row, size_t span) {
            row % UNPACKED_ROWS * 4 + span % 4;
 }
 
+/* The row of a lane in a stack: of vectors of rows, lane after lane. */
+OPENED size_t row_of_lane(size_t lane) {
+    return lane / LANES * LANES + lane % 4 * (LANES / 4) + lane % LANES / 4;
+}
+
 /* Sixteen bytes of each row: columns [16·i, 16·i + 16), or eight columns as int16. */
 OPENED const unsigned char *panel_chunk(size_t bytes, const Panel *panel, size_t i) {
     return part_bytes(bytes) == 1 ? panel->q[i][0] : panel->wide[i][0];

@@ -16,12 +16,16 @@
 
 enum { STRIPS = ROWS / UNPACKED_ROWS }; /* of a panel */
 
+typedef float Scaled[GROUP_SPANS / 4]
+                    [LANES]; /* a strip's spans: those of a row, four by four, in four lanes */
+
 /*
- * sums + spans [s, s + 4) of a strip · the token, for each row in four lanes that are alike. There are `spans` of them in
- * all, and here fewer than four, unless `fours`. Each fetches its share of what is ahead.
+ * Spans [s, s + 4) of a strip · the token, scaled but by d, for each row in four lanes. There are `spans` of them in all, and here
+ * fewer than four, unless `fours`. Each fetches its share of what is ahead.
  */
-OPENED Vec add_four_spans(size_t bytes, size_t span, bool mins, bool fours, Vec sums, const Group *strip,
-                          const PackedInts *x, size_t begin, size_t s, size_t spans, Ahead ahead) {
+OPENED void multiply_four_spans(size_t bytes, size_t span, bool mins, bool fours, float *scaled,
+                                const Group *strip, const PackedInts *x, size_t begin, size_t s, size_t spans,
+                                Ahead ahead) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, at = begin / span + s;
     Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
     for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
@@ -35,18 +39,28 @@ OPENED Vec add_four_spans(size_t bytes, size_t span, bool mins, bool fours, Vec 
         dots[j] = ints_rest(bytes, dots[j]);
     }
     const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
-              scales = vec_load(strip->scales + s * (LANES / 4)), d = vec_repeat(x->d + at),
+              scales = vec_load(strip->scales + s * (LANES / 4)),
               q_sums = mins ? vec_repeat(x->sums + at) : vec_set(0),
-              min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0),
-              scaled = scale_span(mins, dot, scales, q_sums, min);
-#define ADD_SPAN(j)                                                                                          \
-    if (fours || s + (j) < spans) sums = vec_unit(vec_fma(d, scaled, sums), j);
-    ADD_SPAN(0)
-    ADD_SPAN(1)
-    ADD_SPAN(2)
-    ADD_SPAN(3)
-#undef ADD_SPAN
-    return sums;
+              min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0);
+    vec_store(scaled, scale_span(mins, dot, scales, q_sums, min));
+}
+
+/*
+ * sums [ROWS], in a stack's order, + d times what is scaled, span after span. Were each strip to add up its own, it would wait at
+ * each addition for the one before; and here a vector has four times as many rows.
+ */
+OPENED void add_scaled_spans(size_t spans, float *sums, Scaled *scaled, const float *d) {
+    for (size_t stack = 0; stack < ROWS / LANES; stack++, sums += LANES, scaled += 4) {
+        Vec sum = vec_load(sums);
+#pragma GCC unroll 4
+        for (size_t s = 0; s < spans; s += 4) {
+            Vec v[4];
+            for (size_t i = 0; i < 4; i++) v[i] = vec_load(scaled[i][s / 4]);
+            vec_turn(v);
+            for (size_t i = 0; i < 4 && s + i < spans; i++) sum = vec_fma(vec_set(d[s + i]), v[i], sum);
+        }
+        vec_store(sums, sum);
+    }
 }
 
 /*
@@ -57,9 +71,10 @@ OPENED bool has_own_strips(size_t bytes, DType dtype) {
     return bytes == 2 || BYTES_BELOW > 64 || is_below_64(dtype);
 }
 
-/* sum + a half of a strip's group, unpacked to where q of both halves go; a large block has its scales. */
-OPENED Vec add_half(DType dtype, size_t bytes, Vec sum, const Group *strip, const unsigned char *const *rows,
-                    size_t at, const PackedInts *x, size_t begin, size_t half, const unsigned char *next) {
+/* A half of a strip's group, unpacked to where q of both halves go; a large block has its scales. */
+OPENED void multiply_half(DType dtype, size_t bytes, Scaled scaled, const Group *strip,
+                          const unsigned char *const *rows, size_t at, const PackedInts *x, size_t begin,
+                          size_t half, const unsigned char *next) {
     const size_t span = span_of(dtype), spans = HALF / span,
                  scales = small_block_bytes(dtype) ? 0 : half * spans * UNPACKED_ROWS;
     const Group part = {strip->q, strip->apart, strip->scales + scales, strip->mins + scales};
@@ -67,65 +82,64 @@ OPENED Vec add_half(DType dtype, size_t bytes, Vec sum, const Group *strip, cons
     unpack_half(dtype, &part, rows, at, half, HALF);
 #pragma GCC unroll 4
     for (size_t s = 0; s < spans; s += 4)
-        sum = add_four_spans(bytes, span, has_mins(dtype), true, sum, &part, x, begin + half * HALF, s, spans,
-                             ahead);
-    return sum;
+        multiply_four_spans(bytes, span, has_mins(dtype), true, scaled[(half * spans + s) / 4], &part, x,
+                            begin + half * HALF, s, spans, ahead);
 }
 
 /*
- * All whole groups of ROWS rows, strip by strip; of the two types whose sums wait longest for each other, the strips in turn. The
- * next rows are fetched meanwhile, in the order in which they lie. The code of one half serves both, but of short spans of bytes,
- * which lose a twentieth by that.
+ * All whole groups of ROWS rows, whose strips take turns. The next rows are fetched meanwhile, in the order in which they lie. The
+ * code of one half serves both, but of short spans of bytes, which lose a twentieth by that.
  */
-OPENED void own_strips(DType dtype, size_t bytes, float (*sums)[LANES], const unsigned char *const rows[ROWS],
+OPENED void own_strips(DType dtype, size_t bytes, float *sums, const unsigned char *const rows[ROWS],
                        const PackedInts *x, size_t groups, size_t row_bytes) {
-    const size_t piece = bytes_of_group(dtype), half_bytes = UNPACKED_ROWS * piece / 2;
+    const size_t piece = bytes_of_group(dtype), half_bytes = UNPACKED_ROWS * piece / 2,
+                 spans = GROUP / span_of(dtype);
     /* Outside of the loops: gcc 12 gives other variables of a loop the room of mins, whose address it has taken out of it. */
     _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
     _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
+    _Alignas(64) Scaled scaled[STRIPS];
     const Group strip = {q[0], sizeof q[0], scales, mins};
     const unsigned char *next = rows[0] + ROWS * row_bytes;
-    const bool in_turn = dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K;
-    const size_t outer = in_turn ? groups : STRIPS, inner = in_turn ? STRIPS : groups;
     if (!has_own_strips(bytes, dtype)) return;
-    for (size_t j = 0; j < outer; j++)
-        for (size_t k = 0; k < inner; k++, next += 2 * half_bytes) {
-            const size_t i = in_turn ? k : j, group = in_turn ? j : k, at = group * piece,
-                         begin = group * GROUP;
+    for (size_t group = 0; group < groups; group++) {
+        const size_t at = group * piece, begin = group * GROUP;
+        for (size_t i = 0; i < STRIPS; i++, next += 2 * half_bytes) {
             const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
-            Vec sum = vec_load(sums[i]);
             unpack_scales(dtype, &strip, from, at);
             if (span_of(dtype) == 16 && bytes == 1) {
-                sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, 0, next);
-                sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, 1, next + half_bytes);
+                multiply_half(dtype, bytes, scaled[i], &strip, from, at, x, begin, 0, next);
+                multiply_half(dtype, bytes, scaled[i], &strip, from, at, x, begin, 1, next + half_bytes);
             } else {
                 for (size_t half = 0; half < 2; half++) {
                     KEEP_LOOP(half);
-                    sum = add_half(dtype, bytes, sum, &strip, from, at, x, begin, half,
-                                   next + half * half_bytes);
+                    multiply_half(dtype, bytes, scaled[i], &strip, from, at, x, begin, half,
+                                  next + half * half_bytes);
                 }
             }
-            vec_store(sums[i], sum);
         }
+        add_scaled_spans(spans, sums, scaled, x->d + group * spans);
+    }
 }
 
 /* Strips of a panel. Those of small blocks may end within a group. */
-OPENED void panel_strips(size_t span, bool mins, size_t bytes, float (*sums)[LANES], Panel *panel,
-                         const PackedInts *x, size_t begin, size_t cols) {
+OPENED void panel_strips(size_t span, bool mins, size_t bytes, float *sums, Panel *panel, const PackedInts *x,
+                         size_t begin, size_t cols) {
+    const size_t spans = cols / span, most = GROUP / span;
+    _Alignas(64) Scaled scaled[STRIPS];
     for (size_t i = 0; i < STRIPS; i++) {
         const Group strip = strip_of(panel, i);
-        const size_t spans = cols / span, most = GROUP / span;
-        Vec sum = vec_load(sums[i]);
         size_t s = 0;
         if (cols == GROUP) {
 #pragma GCC unroll 4
             for (; s < most; s += 4)
-                sum = add_four_spans(bytes, span, mins, true, sum, &strip, x, begin, s, most, (Ahead){0});
+                multiply_four_spans(bytes, span, mins, true, scaled[i][s / 4], &strip, x, begin, s, most,
+                                    (Ahead){0});
         }
         for (; s < spans; s += 4)
-            sum = add_four_spans(bytes, span, mins, false, sum, &strip, x, begin, s, spans, (Ahead){0});
-        vec_store(sums[i], sum);
+            multiply_four_spans(bytes, span, mins, false, scaled[i][s / 4], &strip, x, begin, s, spans,
+                                (Ahead){0});
     }
+    add_scaled_spans(spans, sums, scaled, x->d + begin / span);
 }
 
 static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t row_begin,
@@ -138,11 +152,10 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
     for (size_t r = row_begin; r < row_end; r += ROWS) {
         const unsigned char *rows[ROWS];
         const size_t n_rows = smaller(ROWS, row_end - r);
-        _Alignas(64) float sums[STRIPS][LANES];
-        float start[ROWS] = {0};
+        _Alignas(64) float sums[ROWS];
         find_rows(rows, w, r, row_end);
-        if (bias) memcpy(start, bias + r, n_rows * sizeof *bias);
-        for (size_t i = 0; i < STRIPS; i++) vec_store(sums[i], vec_each_four(start + i * UNPACKED_ROWS));
+        for (size_t i = 0; i < ROWS; i++)
+            sums[i] = bias && row_of_lane(i) < n_rows ? bias[r + row_of_lane(i)] : 0;
         size_t c = 0;
         if (has_own_strips(bytes, w->dtype)) {
             FOR_QUANTISED(w->dtype, own_strips, bytes, sums, rows, &x, groups, row_bytes)
@@ -153,7 +166,8 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
             unpack_panel(1, &panel, w->dtype, rows, c / GROUP * piece, cols);
             FOR_SPANS(span, mins, panel_strips, bytes, sums, &panel, &x, c, cols)
         }
-        for (size_t i = 0; i < n_rows; i++) y[r + i] = sums[i / UNPACKED_ROWS][i % UNPACKED_ROWS * 4];
+        for (size_t i = 0; i < n_rows; i += LANES)
+            vec_store_first(y + r + i, vec_in_rows(vec_load(sums + i)), smaller(LANES, n_rows - i));
     }
 }
 

@@ -38,8 +38,8 @@ OPENED void add_strips(size_t span, bool mins, size_t bytes, Vec *sums, Panel *p
         }
         const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_spread(x->start + at)));
         const Vec minimum = mins ? min[s % 4] : vec_set(0),
-                  q_sum = mins ? vec_each_four(x->sums + at) : vec_set(0);
-        sum = vec_fma(vec_each_four(x->d + at), scale_span(mins, dot, scale[s % 4], q_sum, minimum), sum);
+                  q_sum = mins ? vec_set(x->sums[at]) : vec_set(0);
+        sum = vec_fma(vec_set(x->d[at]), scale_span(mins, dot, scale[s % 4], q_sum, minimum), sum);
     }
     *sums = sum;
 }
