@@ -49,10 +49,9 @@ OPENED void multiply_four_spans(size_t bytes, size_t span, bool mins, bool fours
  * sums [ROWS], in a stack's order, + d times what is scaled, span after span. Were each strip to add up its own, it would wait at
  * each addition for the one before; and here a vector has four times as many rows.
  */
-OPENED void add_scaled_spans(size_t spans, float *sums, Scaled *scaled, const float *d) {
+CALLED void add_scaled_spans(size_t spans, float *sums, Scaled *scaled, const float *d) {
     for (size_t stack = 0; stack < ROWS / LANES; stack++, sums += LANES, scaled += 4) {
         Vec sum = vec_load(sums);
-#pragma GCC unroll 4
         for (size_t s = 0; s < spans; s += 4) {
             Vec v[4];
             for (size_t i = 0; i < 4; i++) v[i] = vec_load(scaled[i][s / 4]);
