@@ -280,9 +280,10 @@ const View view_serve = {
         "\n"
         "  --port N            the port (any that is free)\n"
         "  -p TEXT, -f FILE    the text that the page begins with\n"
+        "  -z FILE, -t N       a vocabulary; threads\n"
         "\n"
         "  ./study serve model.bin -p \"The Eiffel\"\n",
-    .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL,
+    .needs = NEEDS_MODEL | NEEDS_TEXT | TEXT_IS_OPTIONAL | HELP_IS_WHOLE,
     VIEW_OPTIONS(options),
     .check = check,
     .size = sizeof(Serve),

@@ -145,11 +145,16 @@ has out_has '"token": " Tower", "rank": 1, "probability": 0\.[5-9]'
 
 # Help.
 for view in next score selfcheck attend dump heads lens explain ablate patch attribute circuit faithful steer neurons meaning rollout experts compare \
-    view shape case; do
+    view shape case serve; do
     try $view --help
     has quiet
     has out_has "^usage: .*study $view "
     has narrow 110
+done
+for option in --json --ascii --bos --no-bos --special '--kv f16' '--ids 1' '-c 9' '-s 2'; do # help names none of them
+    refuses 2 'serve takes' serve "$gpt2" $option
+    try serve --help
+    if grep -q -e "${option%% *}\>" "$tmp/out"; then has false; fi
 done
 try --help
 has quiet

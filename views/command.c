@@ -96,7 +96,7 @@ static void print_view_help(const View *view) {
     printf("%s %s\n%c%s.\n\n", view->name, view->usage ? view->usage : usage, view->summary[0] - 'a' + 'A',
            view->summary + 1);
     print_help(stdout, view->help);
-    if (view->needs & NEEDS_TEXT)
+    if (view->needs & NEEDS_TEXT && !(view->needs & HELP_IS_WHOLE))
         print_help(stdout,
                    "\nOptions of all commands (--bos, --json, --special …): ./study --help. Definitions: "
                    "docs/STUDY.md\n");

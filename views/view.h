@@ -29,6 +29,7 @@ enum {
     NEEDS_OTHER = 8,       /* a second model */
     FILE_IS_OPTIONAL = 16, /* an option may stand for it, which `check` looks after */
     WEIGHTS_ALONE = 32,    /* a model without its vocabulary will do */
+    HELP_IS_WHOLE = 64,    /* its help names all that it takes: most options of other commands it does not */
 };
 
 /* Options that all views have in common; a view that needs no model, or no text, knows only some of them. */
