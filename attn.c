@@ -356,7 +356,6 @@ bool attn_feed(AttnSession *session, const int32_t *tokens, size_t n, float *log
 /* Whether a part may be fed with those before it. */
 static bool check_part(const AttnPart *parts, size_t i, Error *error) {
     const AttnPart *part = &parts[i];
-    if (!part->session) return error_set(error, "part %zu has no session", i);
     if (part->n == 0) return error_set(error, "part %zu has no tokens to feed", i);
     if (part->n_logits > part->n)
         return error_set(error, "logits of %zu tokens are wanted, but %zu are fed", part->n_logits, part->n);
@@ -370,6 +369,8 @@ static bool check_part(const AttnPart *parts, size_t i, Error *error) {
 
 bool attn_feed_many(const AttnPart *parts, size_t n_parts, AttnError *error) {
     Error inner = {"not enough memory for the parts"};
+    for (size_t i = 0; i < n_parts; i++)
+        if (!parts[i].session) return false;
     FeedPart *own = calloc(n_parts + 1, sizeof *own);
     bool ok = own;
     for (size_t i = 0; ok && i < n_parts; i++) {

@@ -461,8 +461,9 @@ static void test_parts(void) {
                   strstr(error.message, "logits of 2 tokens are wanted, but 1 are fed"),
               "%s", error.message);
         parts[1] = good, parts[1].session = NULL;
-        CHECK(!attn_feed_many(parts, N, &error) && strcmp(error.message, "part 1 has no session") == 0, "%s",
-              error.message);
+        snprintf(error.message, sizeof error.message, "why there is none");
+        CHECK(!attn_feed_many(parts, N, &error) && strcmp(error.message, "why there is none") == 0,
+              "the caller's error became: %s", error.message);
         parts[1] = good, parts[1].tokens = &(int32_t){-1};
         CHECK(!attn_feed_many(parts, N, &error) &&
                   strstr(error.message, "token -1 is outside the vocabulary"),

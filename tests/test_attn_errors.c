@@ -223,6 +223,7 @@ static void test_null(void) {
     CHECK(!attn_session_new(NULL, NULL, &error) && !attn_sampler_new(NULL, NULL, &error), "made of nothing");
     CHECK(!attn_tokenize(NULL, "a", 1, 0, tokens, 1, &n, &error) && n == 7, "tokens");
     CHECK(!attn_feed(NULL, tokens, 1, numbers, 1, &error), "fed");
+    CHECK(!attn_feed_many(&(AttnPart){NULL, tokens, 1, numbers, 1}, 1, &error), "fed in parts");
     CHECK(!attn_sync(NULL, tokens, 1, numbers, &error), "fed");
     CHECK(!attn_unembed(NULL, numbers, 1, numbers), "logits");
     CHECK(!attn_hidden(NULL, tokens, 1, numbers, &error), "a hidden state");
