@@ -68,18 +68,18 @@ static bool turns_alike(const Model *model, uint64_t n_ctx, uint64_t other) {
     return alike;
 }
 
-/* Whether the session can hold as many tokens, in such a cache, as the header of the same model says. */
-static bool check_room(const Header *header, const Session *session, Error *error) {
+/* Whether the session can hold as many tokens, in such a cache, as the header of the same model says; `how` they come to it. */
+static bool check_room(const Header *header, const Session *session, const char *how, Error *error) {
     if (header->kv_dtype != (uint32_t)session_kv_dtype(session))
-        return error_set(error, "the saved keys and values are of another type than the session's cache");
+        return error_set(error, "the %s keys and values are of another type than the session's cache", how);
     if (header->n_tokens > session_n_ctx(session))
-        return error_set(error, "%" PRIu64 " tokens were saved, more than the context of %zu holds",
-                         header->n_tokens, session_n_ctx(session));
+        return error_set(error, "%" PRIu64 " tokens were %s, more than the context of %zu holds",
+                         header->n_tokens, how, session_n_ctx(session));
     return turns_alike(session_model(session), header->n_ctx, session_n_ctx(session)) ||
            error_set(error,
                      "this model turns keys in a context of %" PRIu64
-                     ", as was saved, and in one of %zu, as here, by other angles; take the same context",
-                     header->n_ctx, session_n_ctx(session));
+                     ", as was %s, and in one of %zu, as here, by other angles; take the same context",
+                     header->n_ctx, how, session_n_ctx(session));
 }
 
 static bool check_header(const Header *header, const Session *session, Error *error) {
@@ -91,7 +91,7 @@ static bool check_header(const Header *header, const Session *session, Error *er
     if (header->model != model_hash(session_model(session)))
         return error_set(error, "the session was saved from another model than %s",
                          checkpoint_path(model_checkpoint(session_model(session))));
-    return check_room(header, session, error);
+    return check_room(header, session, "saved", error);
 }
 
 static size_t spans_bytes(const Session *session, size_t n) {
@@ -149,7 +149,7 @@ bool snapshot_restore(Session *session, SnapshotRead *read, void *user, Error *e
 
 bool snapshot_copy(Session *to, Session *from, Error *error) {
     const Header header = header_of(from);
-    if (!check_room(&header, to, error)) return false;
+    if (!check_room(&header, to, "forked", error)) return false;
     session_share(to, from);
     return true;
 }

@@ -261,14 +261,15 @@ static void test_what_does_not_fit(void) {
     save(session, &saved);
     feed(target, tokens, 5, logits), feed(of_other, tokens, 4, logits), feed(q8, tokens, 3, logits);
     check_refused(of_other, &saved, "another model than tests/data/reference/gpt2-f16.gguf", 4);
-    check_refused(q8, &saved, "another type", 3);
-    check_refused(small, &saved, "60 tokens", 0);
+    check_refused(q8, &saved, "the saved keys and values are of another type", 3);
+    check_refused(small, &saved, "60 tokens were saved, more", 0);
     CHECK(!attn_session_fork(session, &(AttnSessionOptions){.n_ctx = 59}, &error) &&
-              strstr(error.message, "60 tokens"),
+              strcmp(error.message, "60 tokens were forked, more than the context of 59 holds") == 0,
           "%s", error.message);
-    CHECK(!attn_session_fork(session, &(AttnSessionOptions){.cache = ATTN_CACHE_F32}, &error) &&
-              strstr(error.message, "another type"),
-          "%s", error.message);
+    CHECK(
+        !attn_session_fork(session, &(AttnSessionOptions){.cache = ATTN_CACHE_F32}, &error) &&
+            strstr(error.message, "the forked keys and values are of another type than the session's cache"),
+        "%s", error.message);
     size_t n_taken = 0, left = 0;
     for (; !attn_session_save(session, take_some, &left, &error); left = ++n_taken)
         CHECK(strstr(error.message, "was not saved"), "%s", error.message);
@@ -332,6 +333,9 @@ static void test_other_angles(void) {
     save(longer, &saved);
     check_refused(shorter, &saved, "other angles", 0);
     CHECK(restore(longest, &saved, &error), "%s", error.message);
+    CHECK(!attn_session_fork(longer, &(AttnSessionOptions){.n_ctx = 8}, &error) &&
+              strstr(error.message, ", as was forked, and in one of 8, as here, by other angles"),
+          "%s", error.message);
     attn_session_free(shorter), attn_session_free(longer), attn_session_free(longest);
     attn_model_close(model);
 }
