@@ -55,3 +55,15 @@ has() {
     "$@"
     count $? "$*"
 }
+
+# in_manual PAGE OPTION…: docs/PAGE names each of these (-p, --temp), behind an Fl.
+in_manual() {
+    page=docs/$1
+    shift
+    for option in "$@"; do
+        has grep -Eq "Fl ([^ ]+ , (Fl )?)*${option#-}( |\$)" "$page"
+    done
+}
+
+# The options that the help of the last try names, but for its examples.
+helped() { sed '/^examples:/q' "$tmp/out" | grep -o '\(^\|[ ([]\)--\?[a-z][a-z0-9-]*' | tr -d ' (['; }

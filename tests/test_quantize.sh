@@ -93,6 +93,7 @@ try --help
 has quiet
 has [ "$(wc -l <"$tmp/out")" -le 40 ]
 has [ "$(wc -L <"$tmp/out")" -le 110 ]
+in_manual attn-quantize.1 $(helped)
 for type in $(sed -n 's/.*{"\([A-Z0-9_]*\)", [0-9]*, DTYPE.*/\1/p' packing/mixes.c); do
     has out_has "\<$type\>"
 done

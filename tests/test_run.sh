@@ -298,6 +298,7 @@ has grep -qx 'attn [0-9.]*' "$tmp/out"
 try -h
 has quiet
 has awk 'length > 110 || NR > 45 { exit 1 }' "$tmp/out"
+in_manual attn-run.1 $(helped) $(sed -n 's/.*{{\(.*\)}, "--.*/\1/p' cli/llamacpp.c | tr -d '",')
 cp "$tmp/out" "$tmp/help"
 gives "$tmp/help" "$gpt2" --help
 

@@ -156,7 +156,10 @@ for option in --json --ascii --bos --no-bos --special '--kv f16' '--ids 1' '-c 9
     try serve --help
     if grep -q -e "${option%% *}\>" "$tmp/out"; then has false; fi
 done
-try --help
+for view in next view serve ''; do # the manual leaves the options of other commands to their help
+    try $view --help
+    in_manual attn-study.1 $(helped)
+done
 has quiet
 has narrow 110
 try --version
