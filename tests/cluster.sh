@@ -107,6 +107,12 @@ shards() { $examples/shards.sh "$@" >"$tmp/out" 2>"$tmp/err"; }
 says() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -q "^shards.sh: .*$1" "$tmp/err" && [ ! -s "$tmp/out" ]; }
 shards split "$tmp/requests" "$tmp/by hand" 3 && shards split "$tmp/requests" "$tmp/by hand" 3
 count $? 'shards.sh split, twice'
+for n in 0 -1 10001 99999999999999999999 many; do
+    ! shards split "$tmp/requests" "$tmp/none" $n && says "split makes 1 to 10000 shards, not '$n'" && [ ! -e "$tmp/none" ]
+    count $? "shards.sh split into $n"
+done
+! shards split "$tmp/nothing" "$tmp/none" 3 && [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -q 'nothing' "$tmp/err"
+count $? 'shards.sh split of no file'
 ! shards split "$tmp/wide" "$tmp/by hand" 3 && says 'holds shards of another file'
 count $? 'shards.sh split of another file'
 for i in 0 1; do shards answer "$tmp/by hand" $i "$model"; done

@@ -9,9 +9,11 @@ export LC_ALL=C
 die() { echo "shards.sh: $*" >&2 && exit 1; }
 case "${1-} $#" in
 "split 4")
+    { [ "$4" -ge 1 ] && [ "$4" -le 10000 ]; } 2>/dev/null || die "split makes 1 to 10000 shards, not '$4'"
     if [ ! -d "$3" ]; then
         rm -rf "$3.new" && mkdir "$3.new"
-        split -n "l/$4" -d -a 4 --additional-suffix=.requests "$2" "$3.new/" && mv "$3.new" "$3"
+        split -n "l/$4" -d -a 4 --additional-suffix=.requests "$2" "$3.new/"
+        mv "$3.new" "$3"
     fi
     cat "$3"/*.requests | cmp -s - "$2" || die "$3 holds shards of another file; name another folder" ;;
 "join 2")
