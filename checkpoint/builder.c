@@ -37,6 +37,12 @@ static const char *whole_key(const Builder *builder, const char *key, char whole
     return whole;
 }
 
+void builder_own_name(Builder *builder, const char *key, const char *name) {
+    Checkpoint *checkpoint = builder->checkpoint;
+    if (checkpoint->n_own_names < MAX_OWN_NAMES)
+        checkpoint->own_names[checkpoint->n_own_names++] = (OwnName){key, name};
+}
+
 bool builder_has(const Builder *builder, const char *key) {
     char whole[MAX_NAME];
     whole_key(builder, key, whole);

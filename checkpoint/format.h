@@ -59,6 +59,13 @@ typedef struct Place {
     struct stat found; /* zeros where there was none */
 } Place;
 
+/* What a format other than GGUF calls a key: ".block_count" is "num_hidden_layers" in config.json. Both live for ever. */
+typedef struct OwnName {
+    const char *key, *name;
+} OwnName;
+
+enum { MAX_OWN_NAMES = 64 }; /* more have GGUF's */
+
 struct Checkpoint {
     char *path; /* as it was given: a file or a folder */
     const char *format;
@@ -70,6 +77,9 @@ struct Checkpoint {
     size_t n_tensors;
     Entry *entries; /* likewise */
     size_t n_entries;
+    OwnName
+        own_names[MAX_OWN_NAMES]; /* [n_own_names], the first of a key counts: for whoever is told of a key */
+    size_t n_own_names;
     const Tensor **by_name;    /* the tensors sorted by name */
     const Entry **by_key;      /* the entries sorted by key */
     struct Owned *owned;       /* of checkpoint_own */

@@ -26,6 +26,24 @@ KeyName keys_name(KeyReader *reader, const char *suffix) {
     return key;
 }
 
+/* A key as whoever wrote the file knows it. */
+static KeyName told(const KeyReader *reader, const char *suffix) {
+    const Checkpoint *checkpoint = reader->checkpoint;
+    KeyName key;
+    for (size_t i = 0; i < checkpoint->n_own_names; i++)
+        if (strcmp(checkpoint->own_names[i].key + 1, suffix) == 0) {
+            snprintf(key.text, sizeof key.text, "\"%s\" of config.json", checkpoint->own_names[i].name);
+            return key;
+        }
+    snprintf(key.text, sizeof key.text, "'%s.%s'", reader->prefix, suffix);
+    return key;
+}
+
+static bool refuse_missing(KeyReader *reader, const char *suffix) {
+    const KeyName key = told(reader, suffix);
+    return keys_fail(reader, "%s%s is missing", *key.text == '"' ? "" : "metadata key ", key.text);
+}
+
 bool keys_has(KeyReader *reader, const char *suffix) {
     return checkpoint_has(reader->checkpoint, keys_name(reader, suffix).text);
 }
@@ -35,11 +53,11 @@ size_t keys_number(KeyReader *reader, const char *suffix, uint64_t max, size_t o
     uint64_t value = otherwise;
     if (!reader->ok) return 1;
     if (!otherwise && !checkpoint_has(reader->checkpoint, key.text))
-        keys_fail(reader, "metadata key '%s' is missing", key.text);
+        refuse_missing(reader, suffix);
     else if (!checkpoint_u64(reader->checkpoint, key.text, &value, reader->error))
         reader->ok = false;
     else if (value == 0 || value > max)
-        keys_fail(reader, "'%s' is %" PRIu64 ", expected 1 to %" PRIu64, key.text, value, max);
+        keys_fail(reader, "%s is %" PRIu64 ", expected 1 to %" PRIu64, told(reader, suffix).text, value, max);
     return reader->ok ? (size_t)value : 1;
 }
 
@@ -47,7 +65,8 @@ size_t keys_count(KeyReader *reader, const char *suffix, uint64_t max, size_t ot
     const KeyName key = keys_name(reader, suffix);
     uint64_t value = otherwise;
     if (reader->ok) reader->ok = checkpoint_u64(reader->checkpoint, key.text, &value, reader->error);
-    if (reader->ok && value > max) keys_fail(reader, "'%s' is %" PRIu64 ", which is absurd", key.text, value);
+    if (reader->ok && value > max)
+        keys_fail(reader, "%s is %" PRIu64 ", which is absurd", told(reader, suffix).text, value);
     return reader->ok && value ? (size_t)value : otherwise;
 }
 
@@ -56,11 +75,12 @@ float keys_float(KeyReader *reader, const char *suffix, float least, float other
     float value = otherwise;
     if (!reader->ok) return 1;
     if (isnan(otherwise) && !checkpoint_has(reader->checkpoint, key.text))
-        keys_fail(reader, "metadata key '%s' is missing", key.text);
+        refuse_missing(reader, suffix);
     else if (!checkpoint_f32(reader->checkpoint, key.text, &value, reader->error))
         reader->ok = false;
     else if (!(value >= least) || !isfinite(value))
-        keys_fail(reader, "'%s' is %g, expected a number from %g on", key.text, (double)value, (double)least);
+        keys_fail(reader, "%s is %g, expected a number from %g on", told(reader, suffix).text, (double)value,
+                  (double)least);
     return reader->ok ? value : 1;
 }
 

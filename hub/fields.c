@@ -41,6 +41,7 @@ bool hub_bool(Builder *builder, const Json *config, const char *key, bool otherw
 
 void hub_add(Builder *builder, const char *gguf, ValueType type, const char *name, const Json *value) {
     int64_t integer = 0;
+    builder_own_name(builder, gguf, name);
     if (type == VALUE_BOOL && value->kind == JSON_BOOL)
         builder_bool(builder, gguf, value->boolean);
     else if (type == VALUE_F32 && value->kind == JSON_NUMBER)

@@ -58,7 +58,7 @@ bool hub_listed(const char *list, const char *word);
 /* Whether a key of config.json becomes one of GGUF in that family, as it stands. */
 bool hub_is_key(const HubFamily *family, const char *name);
 
-/* Adds those keys; then what missing ones mean. */
+/* Adds those keys, and names those that are missing, for whoever asks for them; then what missing ones mean. */
 void hub_add_keys(Builder *builder, const HubFamily *family, const Json *config);
 void hub_add_defaults(Builder *builder, const HubFamily *family);
 

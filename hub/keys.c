@@ -137,6 +137,9 @@ void hub_add_keys(Builder *builder, const HubFamily *family, const Json *config)
             if (value && hub_listed(keys[i].only, family->model_type))
                 hub_add(builder, keys[i].gguf, keys[i].type, keys[i].names[k], value);
         }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (hub_listed(keys[i].only, family->model_type) && !builder_has(builder, keys[i].gguf))
+            builder_own_name(builder, keys[i].gguf, *keys[i].names);
 }
 
 void hub_add_defaults(Builder *builder, const HubFamily *family) {

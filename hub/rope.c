@@ -173,6 +173,8 @@ void hub_rope(Builder *builder, const HubFamily *family, const Json *config) {
     base = hub_real(builder, rope, "rope_theta", base);
     local_base = hub_real(builder, local, "rope_theta", local_base);
     builder_u32(builder, ".rope.dimension_count", (uint64_t)rope_dim);
+    builder_own_name(builder, ".rope.freq_base", "rope_theta");
+    builder_own_name(builder, ".rope.freq_base_swa", "rope_local_base_freq");
     builder_f32(builder, ".rope.freq_base", base);
     if (local_base != 0) builder_f32(builder, ".rope.freq_base_swa", local_base);
     if (family->halves) builder_string(builder, "attn.rope.pairing", (String){"halves", 6});

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* open_memstream */
 
 #include "cli/info.h"
+#include "config.h"
 #include "folder.h"
 #include "open.h"
 #include "test.h"
@@ -445,6 +446,33 @@ static void test_refused_keys(void) {
     }
 }
 
+/* What the model refuses is told under the key that stands in config.json, or that should. */
+static void test_own_names(void) {
+    static const struct {
+        const char *type, *key, *value, *words;
+    } wrong[] = {
+        {"llama", "max_position_embeddings", NULL, ": \"max_position_embeddings\" of config.json is missing"},
+        {"gpt2", "n_positions", NULL, ": \"max_position_embeddings\" of config.json is missing"},
+        {"gpt2", "n_positions", "0", ": \"n_positions\" of config.json is 0, expected 1 to 1073741824"},
+        {"llama", "num_hidden_layers", NULL, ": \"num_hidden_layers\" of config.json is missing"},
+        {"llama", "num_hidden_layers", "0",
+         ": \"num_hidden_layers\" of config.json is 0, expected 1 to 16777216"},
+        {"llama", "rms_norm_eps", "-1", ": \"rms_norm_eps\" of config.json is -1, expected a number from"},
+        {"llama", "rope_theta", "0", ": \"rope_theta\" of config.json is 0, expected a number from"},
+        {"mpt", "attn_config.kv_n_heads", "0",
+         ": \"attn_config.kv_n_heads\" of config.json is 0, expected 1 to"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put_config(wrong[i].type, wrong[i].key, wrong[i].value);
+        Checkpoint *checkpoint = accept(scratch_folder);
+        Config config;
+        CHECK(checkpoint && !config_read(&config, checkpoint, &error) &&
+                  strstr(error.message, wrong[i].words),
+              "%s, %s: %s", wrong[i].type, wrong[i].key, error.message);
+        checkpoint_close(checkpoint);
+    }
+}
+
 /* Two ways to say one thing: a key's default, another name, a list in place of a rule. */
 static void test_same_keys(void) {
     static const struct {
@@ -492,6 +520,7 @@ int main(void) {
     RUN(test_unread);
     RUN(test_refused);
     RUN(test_refused_keys);
+    RUN(test_own_names);
     RUN(test_same_keys);
     RUN(test_head_by_vocabulary);
     RUN(test_tied);
