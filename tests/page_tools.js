@@ -112,15 +112,22 @@ async function resize(page, width, height) {
 /* Of the page, where it waits in vain: whom the engine answers, and what it has not been asked yet. */
 const waits = () => JSON.stringify({ text: state.text, followed, ready: source.ready, asking: asking && asking.kind, wanted: [...wanted.keys()], pending: pending !== null, later: later.size });
 
+/* How far the page says that a grid has come, which is computed piece by piece. */
+const progress = () => document.getElementById('patch-progress')?.textContent;
+
 /* Until a condition holds on the page; the page's policy forbids Playwright's own way. A busy machine may take a minute for
-   what takes a second on a quiet one. Drawing takes time from what is waited for, so it is hurried on only now and then. */
+   what takes a second on a quiet one, and a grid many of these: each piece of it that comes begins the time anew. Drawing takes
+   time from what is waited for, so it is hurried on only now and then. */
 async function until(page, condition, argument, what = String(condition)) {
   const place = new Error();
-  const end = Date.now() + wait_ms;
+  let end = Date.now() + wait_ms;
+  let come = null;
   for (let draw = Date.now() + DRAW_MS; Date.now() < end;) {
     const holds = await page.evaluate(condition, argument);
     if (holds || Date.now() > draw) {
       await settle(page);
+      const now = await page.evaluate(progress);
+      if (now !== come) [come, end] = [now, Date.now() + wait_ms];
       draw = Date.now() + DRAW_MS;
     } else await new Promise((done) => setTimeout(done, POLL_MS));
     if (holds) return true;
