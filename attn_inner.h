@@ -30,7 +30,8 @@ struct AttnSession {
     SavedActivations saved;
 };
 
-_Static_assert(sizeof(AttnError) == sizeof(Error), "errors have the same size inside and outside");
+_Static_assert(sizeof(AttnError) == sizeof((Error *)0)->message,
+               "messages have the same size inside and outside");
 
 /* Gives the caller what the engine said; returns false. */
 static inline bool tell(AttnError *error, const Error *inner) {

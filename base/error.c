@@ -43,5 +43,6 @@ bool error_set(Error *error, const char *format, ...) {
         memmove(line + head + sizeof gap - 1, line + tail, n - tail + 1);
     }
     memcpy(error->message, line, strlen(line) + 1);
+    error->usage = false;
     return false;
 }

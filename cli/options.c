@@ -131,22 +131,38 @@ bool parse_head(const char **at, unsigned long long *layer, unsigned long long *
     return true;
 }
 
-bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error) {
+bool wrong_usage(Error *error) {
+    error->usage = true;
+    return false;
+}
+
+bool refuse_number(const char *option, const char *what, unsigned long long number, const char *there,
+                   size_t n, Error *error) {
+    const char *colon = option ? ": " : "";
+    if (!option) option = "";
+    if (number >= SIZE_MAX - 1)
+        return error_set(error, "%s%sno %s has so large a number: %s %zu, from 0 on", option, colon, what,
+                         there, n);
+    return error_set(error, "%s%s%s %llu does not exist: %s %zu, from 0 on", option, colon, what, number,
+                     there, n);
+}
+
+bool parse_list(const char *option, const char *list, const char *what, size_t n, bool *chosen,
+                Error *error) {
     for (size_t i = 0; i < n; i++) chosen[i] = !list;
     const char *at = list;
     while (at) {
         char *end;
-        errno = 0;
         unsigned long long first = strtoull(at, &end, 10), last = first;
         bool ok = is_digit(*at);
         if (ok && *end == '-') {
             ok = is_digit(end[1]);
             last = strtoull(end + 1, &end, 10);
         }
-        if (!ok || errno || first > last || (*end && *end != ','))
-            return error_set(error, "'%s' is no list of %ss such as 0,3,5-7", list, what);
-        if (last >= n)
-            return error_set(error, "%s %llu does not exist: there are %zu, from 0 on", what, last, n);
+        if (!ok || first > last || (*end && *end != ','))
+            return error_set(error, "%s: '%s' is no list of %ss such as 0,3,5-7", option, list, what) ||
+                   wrong_usage(error);
+        if (last >= n) return refuse_number(option, what, last, "there are", n, error);
         for (size_t i = (size_t)first; i <= last; i++) chosen[i] = true;
         at = *end ? end + 1 : NULL;
     }

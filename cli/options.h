@@ -118,11 +118,21 @@ bool parse_colour(const char *value, Colour *colour, Error *error);
  */
 bool parse_head(const char **at, unsigned long long *layer, unsigned long long *head, bool *one);
 
+/* Makes an error that was just set one of usage, as of a list that cannot be read whatever the model is. Is false. */
+bool wrong_usage(Error *error);
+
 /*
- * A list such as "0,3,5-7" over [0, n): chosen[i] is set for every member; NULL chooses all. Fails on a
- * number that is not below n, naming `what` ("layer").
+ * Fails: of `what` ("layer"), which an option (NULL: none is named) gives by its number, "there are" or "a layer has" n only.
+ * A number that parse_head or strtoull made smaller is not shown.
  */
-bool parse_list(const char *list, const char *what, size_t n, bool *chosen, Error *error);
+bool refuse_number(const char *option, const char *what, unsigned long long number, const char *there,
+                   size_t n, Error *error);
+
+/*
+ * A list such as "0,3,5-7" over [0, n): chosen[i] is set for every member; NULL chooses all. Fails, naming the option and
+ * `what`, on a number that is not below n, and as wrong usage on what is no such list.
+ */
+bool parse_list(const char *option, const char *list, const char *what, size_t n, bool *chosen, Error *error);
 
 /* The name [n] nearest to a word that is none of them, a slip or two away (Damerau-Levenshtein); NULL: none is. */
 const char *nearest_name(const char *word, const char *const *names, size_t n);

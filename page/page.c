@@ -227,7 +227,7 @@ static bool check_svg(Page *page, Error *error) {
     unsigned long long layer, head;
     bool one;
     if (!parse_head(&at, &layer, &head, &one) || !one || *at)
-        return error_set(error, "--svg takes a head such as L3H7, not '%s'", page->svg);
+        return error_set(error, "--svg takes a head such as L3H7, not '%s'", page->svg) || wrong_usage(error);
     if (layer >= config->n_layer || head >= config->n_head)
         return error_set(error, "--svg: there is no %s: the model has %zu layer%s of %zu head%s, from 0 on",
                          page->svg, config->n_layer, config->n_layer == 1 ? "" : "s", config->n_head,
@@ -307,7 +307,7 @@ static bool check(Page *page, Error *error) {
     page->layers = arena_new(arena, n_layer, sizeof *page->layers);
     return arena_ok(arena, error, "%zu layers", n_layer) && subject_check_length(&study->subject, error) &&
            study_check_predict(study, page->n_predict, error) &&
-           parse_list(page->layer_list, "layer", n_layer, page->layers, error) &&
+           parse_list("--layers", page->layer_list, "layer", n_layer, page->layers, error) &&
            leave_out_states(page, error) && ablation_begin(&page->ablation, &study->subject, arena, error) &&
            (!page->ablate || choose_parts(&page->ablation, "--ablate", page->ablate, error));
 }

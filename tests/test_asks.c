@@ -382,8 +382,8 @@ static void check_explained(World *world, const char *words, size_t query) {
     if (heads) CHECK_NEAR(json_at(view, "explained.query")->number, (double)query, 0);
     bool traced[64] = {0};
     size_t n = 0;
-    parse_list(strstr(words, "--layers 1") ? "1" : NULL, "layer", model_config(world->opened.model)->n_layer,
-               traced, &error);
+    parse_list("--layers", strstr(words, "--layers 1") ? "1" : NULL, "layer",
+               model_config(world->opened.model)->n_layer, traced, &error);
     for (size_t layer = 0; heads && layer < model_config(world->opened.model)->n_layer; layer++) {
         if (!traced[layer] || !layer_has_heads(world->opened.model, layer)) continue;
         for (size_t head = 0; head < heads->items[n].n; head++) {

@@ -576,20 +576,23 @@ static void test_lists(void) {
     } cases[] = {{NULL, "1111111111"}, {"0", "1000000000"}, {"1,3-5,9", "0101110001"}, {"3-3", "0001000000"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         chosen[10] = cases[i].list != NULL; /* beyond the end, and left alone */
-        CHECK(parse_list(cases[i].list, "layer", 10, chosen, &error), "%s", error.message);
+        CHECK(parse_list("--on", cases[i].list, "layer", 10, chosen, &error), "%s", error.message);
         CHECK(chosen[10] == (cases[i].list != NULL), "case %zu: beyond the end", i);
         for (size_t k = 0; k < 10; k++)
             CHECK(chosen[k] == (cases[i].expected[k] == '1'), "case %zu, item %zu", i, k);
     }
     static const char *const wrong[] = {
-        "", "a", "1,", "1-", "1-x", "1-:", "-1", "2-1", "1;2", "1:", "1,,2", ":", "99999999999999999999"};
+        "", "a", "1,", "1-", "1-x", "1-:", "-1", "2-1", "1;2", "1:", "1,,2", ":"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        CHECK(!parse_list(wrong[i], "layer", 10, chosen, &error), "'%s' is taken", wrong[i]);
-        CHECK(strstr(error.message, "is no list of layers such as 0,3,5-7"), "%s: %s", wrong[i],
-              error.message);
+        CHECK(!parse_list("--on", wrong[i], "layer", 10, chosen, &error), "'%s' is taken", wrong[i]);
+        CHECK(strstr(error.message, "is no list of layers such as 0,3,5-7") && error.usage, "%s: %s",
+              wrong[i], error.message);
     }
-    CHECK(!parse_list("3-10", "layer", 10, chosen, &error), "there is no 10");
-    check_text(error.message, "layer 10 does not exist: there are 10, from 0 on");
+    CHECK(!parse_list("--on", "3-10", "layer", 10, chosen, &error), "there is no 10");
+    check_text(error.message, "--on: layer 10 does not exist: there are 10, from 0 on");
+    CHECK(!error.usage, "another model may have it");
+    CHECK(!parse_list("--on", "3-99999999999999999999", "layer", 10, chosen, &error), "there is none such");
+    check_text(error.message, "--on: no layer has so large a number: there are 10, from 0 on");
 
     unsigned long long layer = 0, head = 0;
     bool one;

@@ -235,7 +235,7 @@ refuses_each <<'END'
 1 there is no token #+1: ids                          | lens "$gpt2" -p Hello --token '#+1'
 1 there is no token #x: ids                           | lens "$gpt2" -p Hello --token '#x'
 1 there is no token #-1: ids                          | lens "$gpt2" -p Hello --token '#-1'
-1 --ids takes numbers .*not ' 5'                      | lens "$gpt2" --ids ' 5'
+2 --ids takes numbers .*not ' 5'                      | lens "$gpt2" --ids ' 5'
 2 leave out -p                                        | heads "$gpt2" --repeat 5 -p Hi
 2 leave out --ids                                     | heads "$gpt2" --batch 5 --ids 1,2
 2 --layer and --head                                  | explain "$gpt2" -p Hello --layer 0
@@ -338,14 +338,14 @@ try circuit weights/model.gguf --head L3H4 --top 100
 has quiet
 has narrow 80
 for n in 18446744073709551615 99999999999999999999; do # NOT_GIVEN is no number that anyone gives
-    refuses 1 'layer [0-9]* does not exist' circuit "$gpt2" --head L${n}H0
-    refuses 1 'head [0-9]* does not exist' circuit "$gpt2" --head L0H$n
-    refuses 1 'layer [0-9]* does not exist' attribute "$gpt2" -p ab --head L${n}H0
-    refuses 1 'head [0-9]* does not exist' attribute "$gpt2" -p ab --head L0H$n
-    refuses 1 'layer [0-9]* does not exist' attribute "$gpt2" -p ab --score "L${n}H0:1>0"
-    refuses 1 'head [0-9]* does not exist' attribute "$gpt2" -p ab --score "L0H$n:1>0"
-    refuses 1 'layer [0-9]* does not exist' steer "$gpt2" -p ab --neuron L${n}N0
-    refuses 1 'neuron [0-9]* does not exist' steer "$gpt2" -p ab --neuron L0N$n
+    refuses 1 'no layer has so large a number: there are 2, from 0 on' circuit "$gpt2" --head L${n}H0
+    refuses 1 'no head has so large a number' circuit "$gpt2" --head L0H$n
+    refuses 1 'no layer has so large a number' attribute "$gpt2" -p ab --head L${n}H0
+    refuses 1 'no head has so large a number' attribute "$gpt2" -p ab --head L0H$n
+    refuses 1 'no layer has so large a number' attribute "$gpt2" -p ab --score "L${n}H0:1>0"
+    refuses 1 'no head has so large a number' attribute "$gpt2" -p ab --score "L0H$n:1>0"
+    refuses 1 'no layer has so large a number' steer "$gpt2" -p ab --neuron L${n}N0
+    refuses 1 '--neuron: no neuron has so large a number: a layer has 84, from 0 on' steer "$gpt2" -p ab --neuron L0N$n
 done
 refuses_each circuit <<'END'
 2 leave out the text                      | "$gpt2" -p Hello | "$gpt2" --ids 1
@@ -358,7 +358,7 @@ refuses_each circuit <<'END'
 1 layer 0 has no attention heads          | "$data/qwen35.gguf" -z tests/data/study/letters.gguf --head L0H0
 1 'xyz' is 3 tokens                       | "$gpt2" --head L0H0 --token xyz
 END
-for head in '' L0 L0H L0H1, h0; do refuses 1 "'$head' is no head" circuit "$gpt2" --head "$head"; done
+for head in '' L0 L0H L0H1, h0; do refuses 2 "'$head' is no head" circuit "$gpt2" --head "$head"; done
 # Parts of a logit, and of a score.
 pairs=tests/data/study/three-pairs.jsonl
 try attribute "$gpt2" -f "$tmp/prompt" --answer a --head L0H1 --neurons 1 --top 4
@@ -394,7 +394,7 @@ printf '{"clean": "ab", "corrupted": "b", "answer": "c", "wrong": "c"}\n' >"$tmp
 refuses 1 'holds no pair .*line 1: the answer and the wrong one' attribute "$gpt2" --pairs "$tmp/pairs"
 printf '{"clean": "%s", "corrupted": "b", "answer": "c"}\n' "$(head -c 193 "$tmp/long")" >"$tmp/pairs"
 refuses 1 'line 1: .*193 tokens' attribute "$gpt2" --pairs "$tmp/pairs"
-for list in '' L0 L0H L0H0, H0 L0H0L1H1; do refuses 1 "'$list'" attribute "$gpt2" -p ab --head "$list"; done
+for list in '' L0 L0H L0H0, H0 L0H0L1H1; do refuses 2 "'$list'" attribute "$gpt2" -p ab --head "$list"; done
 try attribute "$gpt2" -f "$tmp/prompt" --score 'L1H0:5>5' --top 3
 has quiet
 has narrow 90
@@ -402,7 +402,7 @@ has out_has '^L1H0, query 5 .*, key 5 .*: a score of .*, a weight of '
 try attribute "$gpt2" -p a --score 'L0H0:0>0' --top 0
 has quiet
 for score in '' L0H0 L0H0:2 'L0H0:2>' 'L0:2>1' 'L0H0:2>1x' 'L0H0: 2>1' 'L0H0:-2>1' 'L0H0:2<1'; do
-    refuses 1 "'$score' is no score" attribute "$gpt2" -p abcd --score "$score"
+    refuses 2 "'$score' is no score" attribute "$gpt2" -p abcd --score "$score"
 done
 letters='-z tests/data/study/letters.gguf -p abcdefgh'
 refuses_each attribute <<'END'
@@ -432,11 +432,11 @@ END
 
 # Heads and MLPs to switch off.
 for list in '' 0 L L0H L0H0, H0 L0H0L1H1 l0h0 L0H0=+0.5 'L0H0= 0.5'; do
-    refuses 1 "'$list'" ablate "$gpt2" -p Hello --heads "$list"
+    refuses 2 "'$list'" ablate "$gpt2" -p Hello --heads "$list"
 done
 for list in '' 1-0 x 0- 0,,1; do
-    refuses 1 "'$list'" ablate "$gpt2" -p Hello --mlps "$list"
-    refuses 1 "'$list'" dump "$gpt2" -p Hello --layers "$list" -o "$tmp/x.npz"
+    refuses 2 "'$list'" ablate "$gpt2" -p Hello --mlps "$list"
+    refuses 2 "'$list'" dump "$gpt2" -p Hello --layers "$list" -o "$tmp/x.npz"
 done
 refuses_each ablate "$gpt2" -p Hello <<'END'
 1 layer 7       | --mlps 7
@@ -458,8 +458,8 @@ refuses_each patch "$gpt2" -p 'the cat' --corrupted 'the rat' --answer a <<'END'
 2 give it with --wrong                 | --metric logit_diff
 1 begin with the same token            | --wrong a
 1 --wrong: 'ab' is 2 tokens            | --wrong ab
-1 is no list such as                   | --path L0H0
-1 is no list                           | --path L0H0:L1H0 | --path L0H0:L1H0.x | --path L0H0:L1MLP, | --path final:L1MLP
+2 is no list such as                   | --path L0H0
+2 is no list                           | --path L0H0:L1H0 | --path L0H0:L1H0.x | --path L0H0:L1MLP, | --path final:L1MLP
 1 head 2 does not exist                | --path L0H2:L1MLP
 1 does not read what the sender writes | --path L1H0:L1H1.q
 1 does not read                        | --path L0MLP:L0MLP
@@ -593,9 +593,9 @@ before=$(cksum "$tmp/v.gguf")
 LC_ALL=C sed 's/gpt2/gpt3/' "$tmp/v.gguf" >"$tmp/hinted.gguf"
 try steer "$gpt2" -p Hello --direction "$tmp/hinted.gguf"
 has grep -q "^study: note: .*hinted.gguf: it says that it is for 'gpt3', and the model is 'gpt2'$" "$tmp/err"
-for neuron in L0 N3 L0N L0H1 L0N1x 0N1; do refuses 1 "'$neuron' is no neuron" steer "$gpt2" -p Hello --neuron $neuron; done
+for neuron in L0 N3 L0N L0H1 L0N1x 0N1; do refuses 2 "'$neuron' is no neuron" steer "$gpt2" -p Hello --neuron $neuron; done
 for list in '' x 1, ,1 1e7 nan 1,,2 '1, 2' +1; do
-    refuses 1 "'$list'" steer "$gpt2" -p Hello --token a --sweep --strengths "$list"
+    refuses 2 "'$list'" steer "$gpt2" -p Hello --token a --sweep --strengths "$list"
 done
 : >"$tmp/nothing"
 echo good >"$tmp/plus"
@@ -673,7 +673,7 @@ refuses_each view "$gpt2" -p Hello <<'END'
 1 layer 2 does                     | -o "$tmp/x.html" --layers 2
 1 query 5.*5                       | -o "$tmp/x.html" --query 5
 1 --ablate: head 2 d               | -o "$tmp/x.html" --ablate L1H2
-1 --ablate: 'L0H'                  | -o "$tmp/x.html" --ablate L0H
+2 --ablate: 'L0H'                  | -o "$tmp/x.html" --ablate L0H
 1 no L2H0                          | -o "$tmp/x.html" --svg L2H0
 2 leave out --ablate               | -o "$tmp/x.html" --svg L0H0 --top 3
 END
@@ -681,7 +681,7 @@ has cmp -s "$gpt2" "$tmp/own.gguf"
 refuses 1 "$tmp: " view "$gpt2" -p Hello -o "$tmp"
 has [ -h "$tmp/full" ]
 refuses 1 '--ablate.*two' view "$gpt2" -p H -o "$tmp/x.html" --ablate L0
-for head in '' L0 L0H L0H0,L1H1 h0; do refuses 1 "'$head'" view "$gpt2" -p Hello -o "$tmp/x.html" --svg "$head"; done
+for head in '' L0 L0H L0H0,L1H1 h0; do refuses 2 "'$head'" view "$gpt2" -p Hello -o "$tmp/x.html" --svg "$head"; done
 has test ! -e "$tmp/x.html"
 try view "$gpt2" -p "it's" --json # the command as a shell reads it, and as JSON has that
 has grep -qF -e "-p 'it'\\\\''s' --json\"" "$tmp/out"

@@ -46,10 +46,9 @@ typedef struct AblateView {
 static bool choose_mlps(Ablation *ablation, const char *list, Error *error) {
     size_t n_layer = ablation->config->n_layer;
     bool *layers = arena_new(ablation->arena, n_layer, sizeof *layers);
-    Error cause;
-    if (!arena_ok(ablation->arena, error, "a list of %zu layers", n_layer)) return false;
-    if (!parse_list(list, "layer", n_layer, layers, &cause))
-        return error_set(error, "--mlps: %s", cause.message);
+    if (!arena_ok(ablation->arena, error, "a list of %zu layers", n_layer) ||
+        !parse_list("--mlps", list, "layer", n_layer, layers, error))
+        return false;
     for (size_t layer = 0; layer < n_layer; layer++)
         if (layers[layer]) ablation_choose(ablation, layer, ablation->config->n_head, 0);
     return true;

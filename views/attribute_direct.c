@@ -32,7 +32,8 @@ static bool parse_heads(const AttributeView *v, Direct *direct, Error *error) {
         bool one = false;
         if (direct->n_heads == MAX_HEADS) return error_set(error, "--head takes %d heads at most", MAX_HEADS);
         if (!parse_head(&at, &layer, &head, &one) || !one || (*at && *at != ','))
-            return error_set(error, "--head: '%s' is no list of heads such as L3H4,L5H2", v->head_list);
+            return error_set(error, "--head: '%s' is no list of heads such as L3H4,L5H2", v->head_list) ||
+                   wrong_usage(error);
         if (!study_check_place(v->study, (size_t)layer, (size_t)head, NOT_GIVEN, 0, error) ||
             !study_check_heads(v->study, (size_t)layer, error))
             return false;

@@ -61,8 +61,10 @@ static bool parse_score(const AttributeView *v, ScoreParts *parts, Error *error)
     if (!parse_head(&at, &layer, &head, &one) || !one || *at++ != ':' || !parse_number(&at, &parts->query) ||
         *at++ != '>' || !parse_number(&at, &parts->key) || *at)
         return error_set(
-            error, "--score: '%s' is no score such as 'L4H1:11>4' (in quotes), query 11 looking at key 4",
-            v->score_list);
+                   error,
+                   "--score: '%s' is no score such as 'L4H1:11>4' (in quotes), query 11 looking at key 4",
+                   v->score_list) ||
+               wrong_usage(error);
     parts->layer = (size_t)layer;
     parts->head = (size_t)head;
     return true;

@@ -50,7 +50,8 @@ static bool parse_one_head(const Study *study, CircuitView *view, Error *error) 
     bool one = false;
     if (!at) return true;
     if (!parse_head(&at, &layer, &head, &one) || !one || *at)
-        return error_set(error, "--head: '%s' is no head such as L4H1", view->head_name);
+        return error_set(error, "--head: '%s' is no head such as L4H1", view->head_name) ||
+               wrong_usage(error);
     view->layer = (size_t)layer, view->head = (size_t)head;
     return study_check_place(study, view->layer, view->head, NOT_GIVEN, 0, error) &&
            study_check_heads(study, view->layer, error);

@@ -176,7 +176,8 @@ int view_command(const View *view, const OpenModel *opened, int argc, char **arg
             study.subject.progress = NULL, study.subject.stop = opened->stop,
             study.subject.stop_user = opened->stop_user;
         if (opened && opened->out) study.report.out = opened->out;
-        code = run_view(&study, own, error) ? EXIT_SUCCESS : EXIT_BAD_INPUT;
+        error->usage = false; /* as who stops a view sets no error */
+        code = run_view(&study, own, error) ? EXIT_SUCCESS : error->usage ? EXIT_USAGE : EXIT_BAD_INPUT;
     }
     if (view->free) view->free(own);
     study_close(&study);

@@ -58,9 +58,13 @@ static bool read_ids(Study *study, Error *error) {
     for (const char *at = study->options->ids; at; at = *at ? at + 1 : NULL) {
         char *end;
         unsigned long long id = strtoull(at, &end, 10);
-        if (*at < '0' || *at > '9' || (*end && *end != ',') || id >= n_vocab)
-            return error_set(error, "--ids takes numbers from 0 to %zu with commas between them, not '%s'",
-                             n_vocab - 1, at);
+        bool ok = *at >= '0' && *at <= '9' && (!*end || *end == ',');
+        if (!ok || id >= n_vocab) {
+            error_set(error, "--ids takes numbers from 0 to %zu with commas between them, not '%s'",
+                      n_vocab - 1, at);
+            if (!ok) wrong_usage(error);
+            return false;
+        }
         if (!tokens_push(&subject->tokens, (int32_t)id, error)) return false;
         at = end;
     }
@@ -177,7 +181,7 @@ Inputs study_inputs(const Study *study) {
 
 static bool check_below(const char *what, size_t value, size_t n, Error *error) {
     if (value < n || value == NOT_GIVEN) return true;
-    return error_set(error, "%s %zu does not exist: there are %zu, from 0 on", what, value, n);
+    return refuse_number(NULL, what, value, "there are", n, error);
 }
 
 bool study_check_place(const Study *study, size_t layer, size_t head, size_t query, size_t n_tokens,
@@ -268,17 +272,17 @@ bool choose_parts(Ablation *ablation, const char *option, const char *list, Erro
         if (mlp) at += 3;
         if (ok && !parse_factor(&at, &factor))
             return error_set(error, "%s: '%s': a factor such as L3H7=0.5 goes from 0 to %d", option, list,
-                             MAX_FACTOR);
+                             MAX_FACTOR) ||
+                   wrong_usage(error);
         if (!ok || (*at && *at != ','))
             return error_set(error,
                              "%s: '%s' is no list such as L3H7,L4,L5MLP,L0H2=0.5 (L4: all heads of layer 4)",
-                             option, list);
+                             option, list) ||
+                   wrong_usage(error);
         if (layer >= config->n_layer)
-            return error_set(error, "%s: layer %llu does not exist: there are %zu, from 0 on", option, layer,
-                             config->n_layer);
+            return refuse_number(option, "layer", layer, "there are", config->n_layer, error);
         if (head >= config->n_head)
-            return error_set(error, "%s: head %llu does not exist: a layer has %zu, from 0 on", option, head,
-                             config->n_head);
+            return refuse_number(option, "head", head, "a layer has", config->n_head, error);
         if (!mlp && !layer_has_heads(ablation->subject->model, (size_t)layer))
             return error_set(error, "%s: layer %llu has no attention heads: it keeps a state instead", option,
                              layer);

@@ -157,7 +157,8 @@ static bool parse_what(Dump *dump, Error *error) {
 /* The lists; the kv heads are those that the chosen heads read. */
 static bool choose(Dump *dump, Arena *arena, Error *error) {
     enum { LAYERS, HEADS, POSITIONS, KV_HEADS, N };
-    static const char *const names[] = {"layer", "head", "position"};
+    static const char *const names[][2] = {
+        {"--layers", "layer"}, {"--heads", "head"}, {"--positions", "position"}};
     const Config *config = dump->config;
     Chosen *chosen[N] = {&dump->layers, &dump->heads, &dump->positions, &dump->kv_heads};
     size_t n[N] = {config->n_layer, config->n_head, dump->study->subject.tokens.n, config->n_head_kv};
@@ -170,7 +171,7 @@ static bool choose(Dump *dump, Arena *arena, Error *error) {
     }
     if (!arena_ok(arena, error, "what was chosen of %zu tokens", n[POSITIONS])) return false;
     for (size_t i = 0; i < KV_HEADS; i++)
-        if (!parse_list(chosen[i]->list, names[i], n[i], members[i], error)) return false;
+        if (!parse_list(names[i][0], chosen[i]->list, names[i][1], n[i], members[i], error)) return false;
     for (size_t head = 0; head < config->n_head; head++)
         if (members[HEADS][head]) members[KV_HEADS][kv_head_of(config, head)] = true;
     for (size_t i = 0; i < N; i++)

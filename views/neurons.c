@@ -78,13 +78,12 @@ static bool read_unit(const Model *model, const char *text, Unit *unit, Error *e
     size_t n = unit->is_head ? config->n_head : config->d_ff;
     if (!ok)
         return error_set(error, "%s: '%s' is none such as %s", option, text,
-                         unit->is_head ? "L3H4" : "L3N120");
+                         unit->is_head ? "L3H4" : "L3N120") ||
+               wrong_usage(error);
     if (unit->layer >= config->n_layer)
-        return error_set(error, "%s: layer %zu does not exist: there are %zu, from 0 on", option, unit->layer,
-                         config->n_layer);
+        return refuse_number(option, "layer", unit->layer, "there are", config->n_layer, error);
     if (unit->index >= n)
-        return error_set(error, "%s: %s %zu does not exist: a layer has %zu, from 0 on", option,
-                         unit->is_head ? "head" : "neuron", unit->index, n);
+        return refuse_number(option, unit->is_head ? "head" : "neuron", unit->index, "a layer has", n, error);
     if (unit->is_head && !layer_has_heads(model, unit->layer))
         return error_set(error, "%s: layer %zu has no attention heads: it keeps a state instead", option,
                          unit->layer);

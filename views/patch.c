@@ -47,11 +47,9 @@ static bool check_end(const Study *study, const PathEnd *end, const char *list, 
     size_t n_head = is_kv ? config->n_head_kv : config->n_head;
     if (end->site == PROBE_LOGITS) return true;
     if (end->layer >= config->n_layer)
-        return error_set(error, "--path %s: layer %zu does not exist: there are %zu, from 0 on", list,
-                         end->layer, config->n_layer);
+        return refuse_number("--path", "layer", end->layer, "there are", config->n_layer, error);
     if (is_head && end->head >= n_head)
-        return error_set(error, "--path %s: %s %zu does not exist: a layer has %zu, from 0 on", list,
-                         is_kv ? "kv head" : "head", end->head, n_head);
+        return refuse_number("--path", is_kv ? "kv head" : "head", end->head, "a layer has", n_head, error);
     if (end->site == PROBE_ATTN_OUT && layer_has_heads(study->model, end->layer))
         return error_set(error, "--path %s: layer %zu keeps no state: it has heads", list, end->layer);
     if (end->site == PROBE_GATE_INPUT && !has_gated_heads(study->model))
@@ -70,9 +68,10 @@ static bool parse_paths(PatchView *v, Error *error) {
         bool ok = parse_end(&at, true, &path->from) && *at++ == ':' && parse_end(&at, false, &path->to);
         if (!ok || (*at && *at != ','))
             return error_set(
-                error,
-                "--path: '%s' is no list such as L3H4:L5H2.q,L2MLP:L4MLP,L5H1:final (.q, .k, .v or .g)",
-                list);
+                       error,
+                       "--path: '%s' is no list such as L3H4:L5H2.q,L2MLP:L4MLP,L5H1:final (.q, .k, .v or .g)",
+                       list) ||
+                   wrong_usage(error);
         if (!check_end(v->study, &path->from, list, error) || !check_end(v->study, &path->to, list, error))
             return false;
         if (!path_goes_up(model_config(v->study->model), path))

@@ -17,7 +17,6 @@ static bool at_all_positions(const SteerView *view) {
 static bool parse_positions(Study *study, SteerView *view, Error *error) {
     size_t n = study->subject.tokens.n;
     const char *list = view->position_list;
-    Error cause;
     if (at_all_positions(view)) return true;
     bool *positions = arena_new(&study->arena, n, sizeof *positions);
     if (!arena_ok(&study->arena, error, "%zu positions", n)) return false;
@@ -26,8 +25,7 @@ static bool parse_positions(Study *study, SteerView *view, Error *error) {
     positions[n - 1] = true;
     if (strcmp(list, "last") == 0) return true;
     positions[n - 1] = false;
-    return parse_list(list, "position", n, positions, &cause) ||
-           error_set(error, "--positions: %s", cause.message);
+    return parse_list("--positions", list, "position", n, positions, error);
 }
 
 static bool parse_strengths(SteerView *view, Error *error) {
@@ -37,8 +35,10 @@ static bool parse_strengths(SteerView *view, Error *error) {
         const char *end = parse_real(at, &value);
         if (!end || (*end && *end != ',') || !(fabs(value) <= MAX_STRENGTH))
             return error_set(
-                error, "--strengths takes numbers with commas between them, such as -4,-2,2,4; not '%s'",
-                view->strength_list);
+                       error,
+                       "--strengths takes numbers with commas between them, such as -4,-2,2,4; not '%s'",
+                       view->strength_list) ||
+                   wrong_usage(error);
         if (view->n_strengths == MAX_STRENGTHS)
             return error_set(error, "--strengths takes up to %d numbers", MAX_STRENGTHS);
         view->strengths[view->n_strengths++] = value;

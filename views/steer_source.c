@@ -67,10 +67,8 @@ static bool choose_site(const Study *study, SteerView *view, Error *error) {
 /* The layers of --layers, those of a file, that of a neuron; else the middle one, or all for a sweep. */
 static bool choose_layers(const Study *study, SteerView *view, size_t neuron_layer, Error *error) {
     size_t n_layer = model_config(study->model)->n_layer;
-    Error cause;
     if (view->layer_list)
-        return parse_list(view->layer_list, "layer", n_layer, view->chosen, &cause) ||
-               error_set(error, "--layers: %s", cause.message);
+        return parse_list("--layers", view->layer_list, "layer", n_layer, view->chosen, error);
     for (size_t layer = 0; layer < n_layer; layer++)
         view->chosen[layer] = view->source == FROM_FILE && !view->directions.single
                                   ? view->directions.rows[layer] != NULL
@@ -86,8 +84,11 @@ static bool parse_neuron(const Study *study, const char *text, size_t *layer, si
     *layer = ok ? strtoul(text + 1, &end, 10) : 0;
     ok = ok && end[0] == 'N' && end[1] >= '0' && end[1] <= '9';
     *neuron = ok ? strtoul(end + 1, &end, 10) : 0;
-    if (!ok || *end) return error_set(error, "--neuron: '%s' is no neuron such as L3N120", text);
-    return study_check_place(study, at_most(*layer, NOT_GIVEN - 1), NOT_GIVEN, NOT_GIVEN, 0, error);
+    if (!ok || *end)
+        return error_set(error, "--neuron: '%s' is no neuron such as L3N120", text) || wrong_usage(error);
+    return study_check_place(study, at_most(*layer, NOT_GIVEN - 1), NOT_GIVEN, NOT_GIVEN, 0, error) &&
+           (*neuron < NOT_GIVEN - 1 || refuse_number("--neuron", "neuron", *neuron, "a layer has",
+                                                     model_config(study->model)->d_ff, error));
 }
 
 static bool add_text(const Study *study, SiteMeans *means, const char *text, size_t n, Error *error) {
