@@ -196,6 +196,11 @@ static Matrix part_of(const Model *model, AttnWeight weight, size_t layer, size_
     }
 }
 
+static bool is_of_a_layer(AttnWeight weight) {
+    return (weight >= ATTN_LN1_W && weight <= ATTN_LN2_POST_B) ||
+           (weight >= ATTN_W_Z_GATE && weight <= ATTN_DELTA_OUT);
+}
+
 static bool give_weight(const Model *model, AttnWeight weight, size_t layer, size_t first, size_t n,
                         float *rows, AttnMatrix *shape, Error *error) {
     const size_t n_layer = model_config(model)->n_layer;
@@ -204,6 +209,8 @@ static bool give_weight(const Model *model, AttnWeight weight, size_t layer, siz
     if (layer >= n_layer) return error_set(error, "there is no layer %zu: the model has %zu", layer, n_layer);
     size_t n_parts = count_parts(model_config(model), &model_weights(model)->layers[layer], weight);
     Matrix part = part_of(model, weight, layer, 0);
+    if (!part.data && !is_of_a_layer(weight))
+        return error_set(error, "the model has no %s", weight_names[weight]);
     if (!part.data) return error_set(error, "layer %zu has no %s", layer, weight_names[weight]);
     AttnMatrix whole = {n_parts * part.rows, part.cols};
     if (n > whole.n_rows || first > whole.n_rows - n)

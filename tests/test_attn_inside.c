@@ -186,7 +186,8 @@ static void test_weights_that_are_not_there(void) {
         const char *said;
     } none[] = {{MODELS "gpt2-f32.gguf", ATTN_LN1_POST_B, "layer 1 has no ln1_post.b"},
                 {MODELS "gpt2-f32.gguf", ATTN_LN2_POST_B, "layer 1 has no ln2_post.b"},
-                {MODELS "llama-f32.gguf", ATTN_W_POS, "layer 1 has no pos_embed.W_pos"},
+                {MODELS "llama-f32.gguf", ATTN_W_POS, "the model has no pos_embed.W_pos"},
+                {MODELS "llama-f32.gguf", ATTN_B_U, "the model has no unembed.b_U"},
                 {MODELS "qwen35.gguf", ATTN_B_Q, "layer 1 has no attn.b_Q"},
                 {MODELS "qwen35.gguf", ATTN_B_Z_GATE, "layer 1 has no attn.b_gate"}};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -198,7 +199,7 @@ static void test_weights_that_are_not_there(void) {
     }
     for (int weight = ATTN_W_Z_GATE; weight <= ATTN_ROPE_LONG; weight++)
         CHECK(!attn_weight(gpt2, (AttnWeight)weight, 1, 0, 0, NULL, NULL, &error) &&
-                  strstr(error.message, "layer 1 has no "),
+                  strstr(error.message, weight < ATTN_ROPE_FREQS ? "layer 1 has no " : "the model has no "),
               "%s", attn_weight_name((AttnWeight)weight));
     for (int weight = ATTN_DELTA_QKV; weight <= ATTN_DELTA_OUT; weight++)
         CHECK(!attn_weight(lfm2, (AttnWeight)weight, 0, 0, 0, NULL, NULL, NULL), "%s",

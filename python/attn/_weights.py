@@ -182,8 +182,8 @@ class Stacked:
         array = weights.stacked(self._short)
         if array is None:
             short = self._short.rsplit(".", 1)[-1]
-            raise AttributeError(f"not every layer of {model._name} has {short}; model.weights has "
-                                 f"{', '.join(weights._short_names())}")
+            lacks = f"{model._name} has no" if _whole_model(self._short) else f"not every layer of {model._name} has"
+            raise AttributeError(f"{lacks} {short}; model.weights has {', '.join(weights._short_names())}")
         return array
 
     def __set__(self, model: Model, value: Any) -> None:

@@ -379,6 +379,8 @@ def test_weights_of_all_layers():
     assert repr(gpt2.weights).endswith(f": {len(gpt2.weights)} arrays>") and "[n_head_kv][d_model]" in repr(attn.Model.W_K)
     with fails(AttributeError, r"not every layer of gpt2-f32.gguf has W_gate; model.weights has embed.W_E, .*blocks.\*.mlp.W_in"):
         gpt2.W_gate
+    with fails(AttributeError, r"^gpt2-f32.gguf has no b_U; model.weights has embed.W_E, "):
+        gpt2.b_U
     with fails(AttributeError, r"has W_Q; .*blocks.\[1\].attn.W_Q"):
         opened("lfm2").W_Q
     with fails(KeyError, "gpt2-f32.gguf has no 'blocks.0.attn.W_X'; there are embed.W_E"):
