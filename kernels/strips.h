@@ -16,8 +16,8 @@
 
 enum { STRIPS = ROWS / UNPACKED_ROWS }; /* of a panel */
 
-typedef float Scaled[GROUP_SPANS / 4]
-                    [LANES]; /* a strip's spans: those of a row, four by four, in four lanes */
+/* A strip's spans, scaled: those of a row, four by four, in four lanes. */
+typedef float Scaled[GROUP_SPANS / 4][LANES];
 
 /*
  * Spans [s, s + 4) of a strip · the token, scaled but by d, for each row in four lanes. There are `spans` of them in all, and here
