@@ -169,6 +169,7 @@ static Node *parse_primary(Parser *p) {
             }
         node->kind = NODE_NAME;
         node->text = token.text;
+        names_use(p, token.text, false);
         if (is_name(token, "varargs")) p->uses |= USES_VARARGS;
         if (is_name(token, "kwargs")) p->uses |= USES_KWARGS;
         if (is_name(token, "caller")) p->uses |= USES_CALLER;

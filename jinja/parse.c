@@ -39,6 +39,14 @@ static Node *parse_target(Parser *p, bool attributes) {
     return is_tuple || p->failed ? tuple : tuple->a;
 }
 
+/* Notes the names of a target, which a statement sets, or which a scope is given. */
+static void use_target(Parser *p, const Node *target, bool sets) {
+    if (target->kind == NODE_NAME) names_use(p, target->text, sets);
+    if (target->kind == NODE_GETATTR) names_use(p, target->a->text, false);
+    for (const Node *item = target->kind == NODE_TUPLE ? target->a : NULL; item; item = item->next)
+        use_target(p, item, sets);
+}
+
 /* Statements up to one of the words, which is then the token. */
 static Node *parse_body(Parser *p, const char *ends) {
     parser_expect_close(p);
@@ -54,7 +62,15 @@ static Node *parse_last_body(Parser *p, const char *end) {
     return body;
 }
 
+/* Parses likewise a body that is a scope. */
+static void parse_scope(Parser *p, Node **body, const char *end) {
+    names_begin(p);
+    *body = parse_last_body(p, end);
+    names_end(p, body);
+}
+
 static void parse_if(Parser *p, Node *node) {
+    p->scope->ifs++;
     for (;;) {
         node->a = parse_tuple(p, parse_or);
         node->body = parse_body(p, " elif else endif");
@@ -68,19 +84,26 @@ static void parse_if(Parser *p, Node *node) {
         node->other = parse_last_body(p, " endif");
     else
         parser_advance(p);
+    p->scope->ifs--;
 }
 
 static void parse_for(Parser *p, Node *node) {
     node->a = parse_target(p, false);
     if (!parser_skip_name(p, "in")) parser_fail(p, "'in' is missing");
     node->b = parse_tuple(p, parse_or);
+    names_begin(p); /* the condition has a scope of its own, in which no statement is */
+    use_target(p, node->a, false);
     if (parser_skip_name(p, "if")) node->c = parse_expression(p);
+    names_end(p, NULL);
     if (is_name(p->token, "recursive")) parser_fail(p, "recursive loops are not known here");
+    names_begin(p);
+    use_target(p, node->a, false);
     p->loops++;
     node->body = parse_body(p, " else endfor");
     p->loops--;
+    names_end(p, &node->body);
     if (parser_skip_name(p, "else"))
-        node->other = parse_last_body(p, " endfor");
+        parse_scope(p, &node->other, " endfor");
     else
         parser_advance(p);
 }
@@ -89,9 +112,11 @@ static void parse_set(Parser *p, Node *node) {
     node->a = parse_target(p, true);
     if (parser_skip_op(p, '=')) {
         node->b = parse_tuple(p, parse_expression);
+        use_target(p, node->a, true);
     } else {
+        use_target(p, node->a, true);
         if (parser_skip_op(p, '|')) node->c = parse_filters(p, NULL);
-        node->body = parse_last_body(p, " endset");
+        parse_scope(p, &node->body, " endset");
     }
 }
 
@@ -101,6 +126,7 @@ static void parse_parameters(Parser *p, Node *macro) {
     while (!p->failed && !is_op(p->token, ')')) {
         Node *parameter = parser_node(p, NODE_ARGUMENT);
         parameter->text = parser_expect_name(p);
+        names_use(p, parameter->text, false);
         if (parser_skip_op(p, '=')) parameter->a = parse_expression(p);
         *tail = parameter, tail = &parameter->next;
         if (!parser_skip_op(p, ',')) break;
@@ -108,16 +134,20 @@ static void parse_parameters(Parser *p, Node *macro) {
     parser_expect_op(p, ')');
 }
 
+/* The rest of a macro, of which the names that it is given have been noted. */
 static void parse_macro_body(Parser *p, Node *macro, const char *end) {
     unsigned uses = p->uses, loops = p->loops;
     p->uses = p->loops = 0;
     macro->body = parse_last_body(p, end);
+    names_end(p, &macro->body);
     macro->op = (uint8_t)p->uses;
     p->uses |= uses, p->loops = loops;
 }
 
 static void parse_macro(Parser *p, Node *node) {
     node->text = parser_expect_name(p);
+    names_use(p, node->text, true);
+    names_begin(p);
     parse_parameters(p, node);
     parse_macro_body(p, node, " endmacro");
 }
@@ -125,15 +155,19 @@ static void parse_macro(Parser *p, Node *node) {
 static void parse_call_block(Parser *p, Node *node) {
     node->b = parser_node(p, NODE_MACRO);
     node->b->text = (String){"caller", 6};
+    names_begin(p);
+    NameScope *scope = p->scope;
     if (is_op(p->token, '(')) parse_parameters(p, node->b);
+    p->scope = scope->outer; /* of the call itself */
     node->a = parse_expression(p);
+    p->scope = scope;
     if (!p->failed && node->a->kind != NODE_CALL) parser_fail(p, "a call is missing");
     parse_macro_body(p, node->b, " endcall");
 }
 
 static void parse_filter_block(Parser *p, Node *node) {
     node->a = parse_filters(p, NULL);
-    node->body = parse_last_body(p, " endfilter");
+    parse_scope(p, &node->body, " endfilter");
 }
 
 static void parse_with(Parser *p, Node *node) {
@@ -145,11 +179,14 @@ static void parse_with(Parser *p, Node *node) {
         *tail = set, tail = &set->next;
         if (!parser_skip_op(p, ',')) break;
     }
+    names_begin(p);
+    for (const Node *set = node->a; set; set = set->next) use_target(p, set->a, false);
     node->body = parse_last_body(p, " endwith");
+    names_end(p, &node->body);
 }
 
 /* Marks what the model has said, for training; here it is a block like any other. */
-static void parse_generation(Parser *p, Node *node) { node->body = parse_last_body(p, " endgeneration"); }
+static void parse_generation(Parser *p, Node *node) { parse_scope(p, &node->body, " endgeneration"); }
 
 static void parse_jump(Parser *p, Node *node) {
     (void)node;
@@ -223,7 +260,10 @@ static Node *parse_statements(Parser *p, const char *ends) {
 bool jinja_parse(Template *template, Error *error) {
     Parser parser = {.lexer = {.pool = &template->pool, .source = template->source, .line = 1},
                      .error = error};
+    names_begin(&parser);
     parser_advance(&parser);
     template->body = parse_statements(&parser, "");
+    names_end(&parser, &template->body);
+    names_hide(&parser);
     return !parser.failed;
 }

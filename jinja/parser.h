@@ -1,8 +1,17 @@
-/* A parser of templates: expressions.c parses what stands in tags, parse.c the statements. */
+/* A parser of templates: expressions.c parses what stands in tags, parse.c the statements; names.c knows whose names are. */
 #ifndef ATTN_JINJA_PARSER_H
 #define ATTN_JINJA_PARSER_H
 
 #include "jinja/lexer.h"
+
+/* The names that a scope's own statements use, without those of the scopes within. */
+typedef struct NameScope {
+    struct NameScope *outer;
+    struct NameScope *before; /* the one that began before, of all */
+    struct UsedName *names;   /* the latest first */
+    Node **body;              /* its statements */
+    unsigned ifs;             /* that are open in it */
+} NameScope;
 
 /* After an error all tokens are ends, so that every function comes back soon. */
 typedef struct Parser {
@@ -10,10 +19,12 @@ typedef struct Parser {
     Token token;
     Error *error;
     bool failed;
-    unsigned depth; /* of calls of enter */
-    unsigned uses;  /* special names that the innermost macro has */
-    Node none;      /* of new_node */
-    unsigned loops; /* around the statement, within the macro */
+    unsigned depth;            /* of calls of enter */
+    unsigned uses;             /* special names that the innermost macro has */
+    Node none;                 /* of new_node */
+    unsigned loops;            /* around the statement, within the macro */
+    NameScope *scope, *scopes; /* the current one; the one that began last */
+    unsigned names;            /* of all scopes */
 } Parser;
 
 /* An error at the current token, if it is the first; NULL. */
@@ -41,6 +52,16 @@ Node *parser_node_of(Parser *p, NodeKind kind, Node *a, Node *b);
 
 /* Whether there may be another level; followed by `p->depth--`. */
 bool parser_enter(Parser *p);
+
+/* A scope's statements are parsed between these, and lie at `body`. */
+void names_begin(Parser *p);
+void names_end(Parser *p, Node **body);
+
+/* Notes that the current scope uses a name, to set it by a statement or otherwise. */
+void names_use(Parser *p, String name, bool sets);
+
+/* When all is parsed: lets scopes begin with statements that make names undefined, where they are that until they are set. */
+void names_hide(Parser *p);
 
 /* One expression by `parse`, or a tuple of several with commas between them. */
 typedef Node *Parse(Parser *p);

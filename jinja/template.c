@@ -224,7 +224,7 @@ static Flow run_statements(Render *r, const Node *first) {
 
 /* ---- Macros ---- */
 
-/* Gives each parameter its argument, its default, or nothing; counts the keywords that were taken. */
+/* Gives each parameter its argument, or nothing; then its default, which sees the parameters and not what they hide. */
 static void bind_parameters(Render *r, const Node *node, const Args *args, Any rest, Any keywords) {
     size_t at = 0;
     for (const Node *p = node->args; p && !r->failed; p = p->next, at++) {
@@ -234,13 +234,15 @@ static void bind_parameters(Render *r, const Node *node, const Args *args, Any r
             value = args->list.items[at];
         else if (keyword)
             value = *keyword;
-        else if (p->a)
-            value = eval(r, p->a);
         if (keyword && at < args->list.n)
             fail(r, "the argument '%.*s' is given twice", string_shown(p->text), p->text.data);
         scope_set(r, p->text, value);
     }
     for (; at < args->list.n && !r->failed; at++) list_push(r, rest, args->list.items[at]);
+    at = 0;
+    for (const Node *p = node->args; p && !r->failed; p = p->next, at++)
+        if (p->a && at >= args->list.n && !dict_find(r, keywords, value_own(p->text)))
+            scope_set(r, p->text, eval(r, p->a));
 }
 
 Any call_macro(Render *r, const Macro *macro, const Args *args) {

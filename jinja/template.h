@@ -27,6 +27,7 @@
 enum {
     TEMPLATE_MAX_BYTES = 1 << 18, /* of a source; the longest known have 20 KB */
     TEMPLATE_MAX_NESTING = 200,   /* of statements, brackets and operators in a source */
+    TEMPLATE_MAX_NAMES = 2000,    /* in a source; each counts once in each scope that uses it */
     TEMPLATE_MAX_DEPTH = 1000, /* of what is being evaluated at once: calls of macros, what is within what; */
     TEMPLATE_MAX_STACK = FRAME_SCALE * (256 << 10), /* … and bytes of the stack that this takes */
     TEMPLATE_MAX_STEPS =

@@ -438,6 +438,15 @@ static void test_nesting(void) {
     check_nested("{#", 100000, "", "a comment has no end");
     check_nested("{% set a = 1 %}{{ a }}", 11000, "", NULL);
     check_nested("xxxxxxxxxxxxxxxx", 20000, "", "bytes");
+    TextBuffer names = {0};
+    for (int j = 0; j < 2001; j++) {
+        char one[16];
+        text_append(&names, one, (size_t)snprintf(one, sizeof one, "{{a%d}}", j) + 1); /* and a NUL */
+        names.n--;
+        if (j == 1999) check_nested("", 0, names.data, NULL);
+    }
+    check_nested("", 0, names.data, "there are too many names");
+    free(names.data);
     TextBuffer chain = {0}; /* each operator is a level down */
     text_append(&chain, "{{ 1", 4);
     for (size_t j = 0; j < 50000; j++) text_append(&chain, "+1", 2);
