@@ -1,6 +1,6 @@
 /*
  * The parts of template.h's interpreter share this: the tree that parse.c makes of a source, and the values that
- * template.c (statements), eval.c (expressions), and filters.c, strings.c and functions.c
+ * template.c (statements), eval.c (expressions), and filters.c, tests.c, strings.c and functions.c
  * compute with it. Those and json.c call each other, for a filter has arguments, and a macro
  * is called like a function: recursion is what templates are made of, and `descend` bounds it.
  *
@@ -299,7 +299,7 @@ Any *scope_find(Render *r, String name); /* NULL: no such variable */
 void scope_set(Render *r, String name, Any value);
 Any call_macro(Render *r, const Macro *macro, const Args *args);
 
-/* ---- filters.c, functions.c ---- */
+/* ---- filters.c, tests.c, functions.c ---- */
 
 enum { MAX_PARAMETERS = 4 };
 
@@ -315,6 +315,7 @@ typedef struct Builtin {
 
 Any call_builtin(Render *r, const Builtin *builtin, Any self, const Args *args);
 const Builtin *find_builtin(const Builtin *table, size_t n, String name); /* NULL: none */
+const Builtin *find_filter(String name);
 Any call_filter(Render *r, String name, Any self, const Args *args);
 bool call_test(Render *r, String name, Any self, const Args *args);
 const Builtin *find_method(Any self, String name);

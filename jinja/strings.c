@@ -292,12 +292,6 @@ METHOD(method_ljust) { return (void)args, justify(r, self, p, false, true); }
 METHOD(method_rjust) { return (void)args, justify(r, self, p, true, false); }
 METHOD(method_center) { return (void)args, justify(r, self, p, true, true); }
 
-SHARED(string_wordcount) {
-    UNUSED;
-    Any words = split_words(r, value_to_text(r, self), -1);
-    return r->failed ? words : value_int(words.items->n);
-}
-
 SHARED(string_escape) {
     UNUSED;
     static const char *const names[] = {
@@ -331,6 +325,24 @@ static Any all_are(Render *r, Any self, const char *one, const char *other) {
     }
     return value_bool(all);
 }
+
+/* Words are of letters, numbers and "_". */
+SHARED(string_wordcount) {
+    UNUSED;
+    Any text = value_to_text(r, self);
+    Property letters = {0}, numbers = {0};
+    int64_t n = 0;
+    bool known = property_find("L", 1, &letters) && property_find("N", 1, &numbers), within = false;
+    for (size_t at = 0, size; known && at < text.n && charge(r, 1); at += size) {
+        uint32_t c;
+        size = utf8_decode(text.text + at, text.n - at, &c);
+        bool is = c == '_' || property_holds(letters, c) || property_holds(numbers, c);
+        n += is && !within;
+        within = is;
+    }
+    return value_int(n);
+}
+
 METHOD(method_isdigit) { return (void)p, (void)args, all_are(r, self, "N", "N"); }
 METHOD(method_isalpha) { return (void)p, (void)args, all_are(r, self, "L", "L"); }
 METHOD(method_isalnum) { return (void)p, (void)args, all_are(r, self, "L", "N"); }

@@ -154,6 +154,7 @@ static void test_errors(void) {
         {"{{ 1 ? 2 }}", "the chat template, line 1: a character that means nothing here"},
         {"{{ (1 }}", "the chat template, line 1: ')' is missing"},
         {"{{ 1) }}", "the chat template, line 1: a bracket closes that was not opened"},
+        {"{{ l|batch('2') }}", "the chat template, line 1: a batch has an integer of items, not a str"},
         {"{{ [1, 2 }}", "the chat template, line 1: ']' is missing"},
         {"{{ f(a=1, 2) }}",
          "the chat template, line 1: an argument without a name comes behind one that has one"},
@@ -248,6 +249,7 @@ static void test_bounds(void) {
          "{% endfor %}",
          "of memory"},
         {"{{ 'a'.center(9000000000000000000) }}", "too long"},
+        {"{{ l|batch(9223372036854775807, 0)|list }}", "of memory"},
         {"{{ 'a\\nb'|indent(9000000000000000000, true) }}", "too long"},
         {"{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ 'b' in s }}{% endfor %}", "too long"},
         {"{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ s.split('a')|length }}{% endfor %}", "t"},
@@ -292,6 +294,7 @@ static void test_bombs(void) {
                                         "w|trim('\\n ')",
                                         "w|int",
                                         "w|float",
+                                        "s|wordcount",
                                         "q|tojson|length",
                                         "s[-1]",
                                         "[{}]|map(attribute=s)|list|length"};
