@@ -17,20 +17,34 @@ static Any undefined(Any owner, String name) {
     return (Any){.kind = VALUE_UNDEFINED, .owner = owner.kind, .n = (uint32_t)name.n, .text = name.data};
 }
 
+/* The number of the word `name` among words, of which each may have a '!' behind it; -1: it is none of them. */
+static int find_word(const char *words, String name) {
+    for (int i = 0; *words; i++) {
+        size_t n = strcspn(words, "! ");
+        if (name.n == n && memcmp(words, name.data, n) == 0) return i;
+        words += n + (words[n] == '!');
+        words += *words == ' ';
+    }
+    return -1;
+}
+
 static Any loop_attribute(const Loop *loop, Any v, String name) {
-    size_t i = loop->index;
-    if (string_equals(name, "index")) return value_int((int64_t)i + 1);
-    if (string_equals(name, "index0")) return value_int((int64_t)i);
-    if (string_equals(name, "revindex")) return value_int((int64_t)(loop->n - i));
-    if (string_equals(name, "revindex0")) return value_int((int64_t)(loop->n - i) - 1);
-    if (string_equals(name, "first")) return value_bool(i == 0);
-    if (string_equals(name, "last")) return value_bool(i + 1 == loop->n);
-    if (string_equals(name, "length")) return value_int((int64_t)loop->n);
-    if (string_equals(name, "depth")) return value_int(1); /* of recursive loops, which are not known here */
-    if (string_equals(name, "depth0")) return value_int(0);
-    if (string_equals(name, "previtem") && i > 0) return loop->items[i - 1];
-    if (string_equals(name, "nextitem") && i + 1 < loop->n) return loop->items[i + 1];
-    return undefined(v, name);
+    const int64_t i = (int64_t)loop->index, n = (int64_t)loop->n;
+    switch (
+        find_word("index index0 revindex revindex0 length first last depth depth0 previtem nextitem", name)) {
+    case 0: return value_int(i + 1);
+    case 1: return value_int(i);
+    case 2: return value_int(n - i);
+    case 3: return value_int(n - i - 1);
+    case 4: return value_int(n);
+    case 5: return value_bool(i == 0);
+    case 6: return value_bool(i + 1 == n);
+    case 7: return value_int(1); /* of recursive loops, which are not known here */
+    case 8: return value_int(0);
+    case 9: return i > 0 ? loop->items[i - 1] : undefined(v, name);
+    case 10: return i + 1 < n ? loop->items[i + 1] : undefined(v, name);
+    default: return undefined(v, name);
+    }
 }
 
 /* A method, to be called later. */
@@ -246,6 +260,12 @@ static Any eval_sign(Render *r, const Node *node) {
 
 /* ---- Calls ---- */
 
+static void add_keyword(Render *r, Any keywords, Any name, Any value) {
+    if (dict_find(r, keywords, name))
+        fail(r, "the argument '%.*s' is given twice", string_shown(string_of(name)), name.text);
+    dict_set(r, keywords, name, value);
+}
+
 static void eval_arguments(Render *r, const Node *node, Args *args) {
     Any list = {.kind = VALUE_LIST, .items = &args->list},
         keywords = {.kind = VALUE_DICT, .items = &args->keywords};
@@ -259,25 +279,14 @@ static void eval_arguments(Render *r, const Node *node, Args *args) {
             if (v.kind != VALUE_DICT) fail(r, "'**' is for a dict, not for a %s", value_type(v));
             for (size_t i = 0; !r->failed && i < v.items->n; i += 2) {
                 if (v.items->items[i].kind != VALUE_STRING) fail(r, "a keyword is no string");
-                dict_set(r, keywords, v.items->items[i], v.items->items[i + 1]);
+                add_keyword(r, keywords, v.items->items[i], v.items->items[i + 1]);
             }
         } else if (node->text.n) {
-            dict_set(r, keywords, value_own(node->text), v);
+            add_keyword(r, keywords, value_own(node->text), v);
         } else {
             list_push(r, list, v);
         }
     }
-}
-
-/* The number of the word `name` among words, -1: it is none of them; *must: it has a '!'. */
-static int find_parameter(const char *words, String name) {
-    for (int i = 0; *words; i++) {
-        size_t n = strcspn(words, "! ");
-        if (name.n == n && memcmp(words, name.data, n) == 0) return i;
-        words += n + (words[n] == '!');
-        words += *words == ' ';
-    }
-    return -1;
 }
 
 /* A filter may call filters: each is a level down. */
@@ -307,7 +316,7 @@ Any call_builtin(Render *r, const Builtin *builtin, Any self, const Args *args) 
     if (args->list.n > n) return fail(r, "%s takes %zu arguments, not %u", builtin->name, n, args->list.n);
     for (size_t i = 0; i < args->keywords.n; i += 2) {
         String name = string_of(args->keywords.items[i]);
-        if (find_parameter(builtin->parameters, name) < 0)
+        if (find_word(builtin->parameters, name) < 0)
             return fail(r, "%s has no argument '%.*s'", builtin->name, string_shown(name), name.data);
     }
     return enter_builtin(r, builtin, self, p, args);

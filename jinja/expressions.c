@@ -64,12 +64,15 @@ String parser_expect_name(Parser *p) {
     return name;
 }
 
+void *parser_take(Parser *p, size_t n) {
+    void *taken = p->failed ? NULL : pool_take(p->lexer.pool, n);
+    if (!taken) parser_fail(p, "not enough memory");
+    return taken;
+}
+
 Node *parser_node(Parser *p, NodeKind kind) {
-    Node *node = p->failed ? &p->none : pool_take(p->lexer.pool, sizeof *node);
-    if (!node) {
-        parser_fail(p, "not enough memory");
-        node = &p->none;
-    }
+    Node *node = parser_take(p, sizeof *node);
+    if (!node) node = &p->none;
     node->kind = (uint8_t)kind;
     node->line = p->token.line;
     return node;
@@ -92,7 +95,9 @@ bool parser_enter(Parser *p) {
 /* The arguments of a call, from its bracket on. */
 static Node *parse_arguments(Parser *p) {
     Node *first = NULL, **tail = &first;
-    bool named = false;
+    static const uint8_t most[] = {0, 2, 1,
+                                   2}; /* which sort may stand before a value, a name, '*' and '**' */
+    size_t last = 0;
     parser_expect_op(p, '(');
     while (!p->failed && !is_op(p->token, ')')) {
         Node *node = parser_node(p, NODE_ARGUMENT);
@@ -102,10 +107,10 @@ static Node *parse_arguments(Parser *p) {
         } else if (p->token.kind == NAME_TOKEN && is_op(look(p), '=')) {
             node->text = parser_expect_name(p);
             parser_advance(p);
-        } else if (named) {
-            parser_fail(p, "an argument without a name comes behind one that has one");
         }
-        named = named || node->text.n || node->op == OP_POWER;
+        size_t sort = node->op == '*' ? 2 : node->op ? 3 : node->text.n > 0;
+        if (last > most[sort]) parser_fail(p, "an argument comes behind one that should follow it");
+        if (sort > last) last = sort;
         node->a = parse_expression(p);
         *tail = node, tail = &node->next;
         if (!parser_skip_op(p, ',')) break;
@@ -144,6 +149,29 @@ Node *parse_tuple(Parser *p, Parse *parse) {
     return is_tuple || p->failed ? tuple : tuple->a;
 }
 
+unsigned special_name(String name) {
+    return string_equals(name, "varargs")  ? USES_VARARGS
+           : string_equals(name, "kwargs") ? USES_KWARGS
+           : string_equals(name, "caller") ? USES_CALLER
+                                           : 0;
+}
+
+/* Whether the name is that of a value. */
+static bool is_constant(String name, Any *value) {
+    static const char *const names[] = {"false", "False", "true", "True", "none", "None"};
+    size_t i = 0;
+    while (i < 6 && !string_equals(name, names[i])) i++;
+    if (i < 6) *value = i < 4 ? value_bool(i >= 2) : value_of_kind(VALUE_NONE);
+    return i < 6;
+}
+
+String parser_new_name(Parser *p) {
+    String name = parser_expect_name(p);
+    if (!p->failed && is_constant(name, &p->none.value))
+        parser_fail(p, "'%.*s' cannot be another value's name", (int)name.n, name.data);
+    return name;
+}
+
 static Node *parse_primary(Parser *p) {
     Node *node = parser_node(p, NODE_CONST);
     Token token = p->token;
@@ -153,26 +181,19 @@ static Node *parse_primary(Parser *p) {
                                 p->token.value.kind == VALUE_STRING;
              parser_advance(p)) { /* strings that follow each other are one */
             String a = string_of(node->value), b = string_of(p->token.value);
-            char *both = pool_take(p->lexer.pool, a.n + b.n + 1);
-            if (!both) return parser_fail(p, "not enough memory"), node;
+            char *both = parser_take(p, a.n + b.n + 1);
+            if (!both) return node;
             memcpy(both, a.data, a.n);
             memcpy(both + a.n, b.data, b.n);
             node->value = value_text(text_own(both, a.n + b.n));
         }
     } else if (token.kind == NAME_TOKEN) {
-        static const char *const names[] = {"false", "False", "true", "True", "none", "None"};
         parser_advance(p);
-        for (size_t i = 0; i < 6; i++)
-            if (is_name(token, names[i])) {
-                node->value = i < 4 ? value_bool(i >= 2) : value_of_kind(VALUE_NONE);
-                return node;
-            }
+        if (is_constant(token.text, &node->value)) return node;
         node->kind = NODE_NAME;
         node->text = token.text;
         names_use(p, token.text, false);
-        if (is_name(token, "varargs")) p->uses |= USES_VARARGS;
-        if (is_name(token, "kwargs")) p->uses |= USES_KWARGS;
-        if (is_name(token, "caller")) p->uses |= USES_CALLER;
+        p->uses |= special_name(token.text);
     } else if (parser_skip_op(p, '(')) {
         node->kind = NODE_TUPLE;
         if (!is_op(p->token, ')')) node = parse_tuple(p, parse_expression);
@@ -242,7 +263,8 @@ static Node *parse_test(Parser *p, Node *node) {
     node = parser_node_of(p, NODE_TEST, node, NULL);
     node->text = parser_expect_name(p);
     bool word = p->token.kind == NAME_TOKEN && !is_name(p->token, "else") && !is_name(p->token, "or") &&
-                !is_name(p->token, "and") && !is_name(p->token, "is");
+                !is_name(p->token, "and");
+    if (is_name(p->token, "is")) parser_fail(p, "a test follows a test");
     if (is_op(p->token, '(')) {
         node->args = parse_arguments(p);
     } else if (word || p->token.kind == CONST_TOKEN || is_op(p->token, '[') || is_op(p->token, '{')) {

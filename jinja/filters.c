@@ -153,23 +153,19 @@ FILTER(filter_reverse) {
     return self.kind == VALUE_STRING ? cut(r, start) : list;
 }
 
-/* Lists of so many items each; a 0 is never reached, but in front of the first, nor is what is less. */
+/* Lists of so many items each. Of 0 the first is empty, and all items are in another; they are in one, if it is less. */
 FILTER(filter_batch) { /* linecount fill_with */
     (void)args;
     if (!is_integer(p[0])) return fail(r, "a batch has an integer of items, not a %s", value_type(p[0]));
     JinjaItems all = value_items(r, self);
     Any batches = value_new(r, VALUE_GENERATOR), batch = value_new(r, VALUE_LIST);
-    bool fills = is_given(p[1]) && p[1].kind != VALUE_NONE;
+    if (all.n) list_push(r, batches, batch);
     for (size_t i = 0; i < all.n && !r->failed; i++) {
-        if (batch.items->n == p[0].integer) {
-            list_push(r, batches, batch);
-            batch = value_new(r, VALUE_LIST);
-        }
+        if (batch.items->n == p[0].integer) list_push(r, batches, batch = value_new(r, VALUE_LIST));
         list_push(r, batch, all.items[i]);
     }
-    if (r->failed || batch.items->n == 0) return batches;
-    while (fills && batch.items->n < p[0].integer && !r->failed) list_push(r, batch, p[1]);
-    list_push(r, batches, batch);
+    bool fills = all.n && is_given(p[1]) && p[1].kind != VALUE_NONE;
+    while (fills && !r->failed && batch.items->n < p[0].integer) list_push(r, batch, p[1]);
     return batches;
 }
 

@@ -208,6 +208,11 @@ static bool next_string(Lexer *l, Token *token, Error *error) {
     return true;
 }
 
+/* Of a base up to 10, or of 16. */
+static bool is_digit_of(char c, int base) {
+    return is_digit(c) || (base == 16 && (c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
 static bool next_number(Lexer *l, Token *token, Error *error) {
     char digits[64], *end;
     size_t n = 0, at = l->at;
@@ -221,9 +226,8 @@ static bool next_number(Lexer *l, Token *token, Error *error) {
         bool is_signed = (after == '+' || after == '-') && is_digit(text[at + 2]);
         bool point = c == '.' && may_be_real && !real && is_digit(after);
         bool exponent = (c | 0x20) == 'e' && may_be_real && !has_exponent && (is_digit(after) || is_signed);
-        bool hex = base == 16 && (c | 0x20) >= 'a' && (c | 0x20) <= 'f';
-        if (c == '_') continue;
-        if (!is_digit(c) && !point && !exponent && !hex) break;
+        if (c == '_' && text[at - 1] != '_' && is_digit_of(after, base)) continue;
+        if (!is_digit_of(c, base) && !point && !exponent) break;
         real = real || point || exponent;
         has_exponent = has_exponent || exponent;
         if (n + 3 > sizeof digits) return lexer_fail(l, error, "a number has too many digits");
@@ -237,7 +241,8 @@ static bool next_number(Lexer *l, Token *token, Error *error) {
         token->value = (Any){.kind = VALUE_FLOAT, .real = strtod(digits, &end)};
     else
         token->value = (Any){.kind = VALUE_INT, .integer = strtoll(digits, &end, base)};
-    if (*end) return lexer_fail(l, error, "a number has a digit that its base has not");
+    bool octal = !real && base == 10 && *digits == '0' && token->value.integer; /* as it was once written */
+    if (*end || n == 0 || octal) return lexer_fail(l, error, "a number has a digit that its base has not");
     if (errno && !real) return lexer_fail(l, error, "a number is too large");
     l->at = at;
     return true;

@@ -21,11 +21,8 @@ static const UsedName *find_name(const NameScope *scope, String name) {
 }
 
 void names_begin(Parser *p) {
-    NameScope *scope = p->failed ? NULL : pool_take(p->lexer.pool, sizeof *scope);
-    if (!scope) {
-        parser_fail(p, "not enough memory");
-        return;
-    }
+    NameScope *scope = parser_take(p, sizeof *scope);
+    if (!scope) return;
     *scope = (NameScope){.outer = p->scope, .before = p->scopes};
     p->scope = p->scopes = scope;
 }
@@ -38,12 +35,9 @@ void names_end(Parser *p, Node **body) {
 
 void names_use(Parser *p, String name, bool sets) {
     if (p->failed || find_name(p->scope, name)) return;
-    bool many = p->names++ == TEMPLATE_MAX_NAMES;
-    UsedName *used = many ? NULL : pool_take(p->lexer.pool, sizeof *used);
-    if (!used) {
-        parser_fail(p, many ? "there are too many names" : "not enough memory");
-        return;
-    }
+    if (p->names++ == TEMPLATE_MAX_NAMES) parser_fail(p, "there are too many names");
+    UsedName *used = parser_take(p, sizeof *used);
+    if (!used) return;
     *used = (UsedName){name, sets && !p->scope->ifs, p->scope->names};
     p->scope->names = used;
 }

@@ -25,11 +25,12 @@ static Node *parse_target(Parser *p, bool attributes) {
             parser_expect_op(p, ')');
         } else {
             item = parser_node(p, NODE_NAME);
-            item->text = parser_expect_name(p);
-        }
-        if (attributes && !is_tuple && parser_skip_op(p, '.')) {
-            item = parser_node_of(p, NODE_GETATTR, item, NULL);
-            item->text = parser_expect_name(p);
+            item->text = parser_new_name(p);
+            if (attributes && !is_tuple && parser_skip_op(p, '.')) {
+                item = parser_node_of(p, NODE_GETATTR, item, NULL);
+                item->text = parser_expect_name(p);
+                return item;
+            }
         }
         *tail = item, tail = &item->next;
         if (!parser_skip_op(p, ',')) break;
@@ -39,16 +40,24 @@ static Node *parse_target(Parser *p, bool attributes) {
     return is_tuple || p->failed ? tuple : tuple->a;
 }
 
-/* Notes the names of a target, which a statement sets, or which a scope is given. */
-static void use_target(Parser *p, const Node *target, bool sets) {
-    if (target->kind == NODE_NAME) names_use(p, target->text, sets);
-    if (target->kind == NODE_GETATTR) names_use(p, target->a->text, false);
-    for (const Node *item = target->kind == NODE_TUPLE ? target->a : NULL; item; item = item->next)
-        use_target(p, item, sets);
+typedef enum TargetUse { GIVEN, LOOPED, SET } TargetUse;
+
+/* Notes the names of a target: of `with`, of a loop, or of a statement that sets them. */
+static void use_target(Parser *p, const Node *target, TargetUse use) {
+    if (target->kind == NODE_TUPLE) {
+        for (const Node *item = target->a; item; item = item->next) use_target(p, item, use);
+    } else if (target->kind == NODE_GETATTR) {
+        names_use(p, target->a->text, false);
+    } else {
+        if (use != GIVEN && p->fors && string_equals(target->text, "loop"))
+            parser_fail(p, "'loop' is set in a loop");
+        names_use(p, target->text, use == SET);
+    }
 }
 
 /* Statements up to one of the words, which is then the token. */
 static Node *parse_body(Parser *p, const char *ends) {
+    parser_skip_op(p, ':');
     parser_expect_close(p);
     Node *body = parser_enter(p) ? parse_statements(p, ends) : NULL;
     p->depth--;
@@ -88,16 +97,17 @@ static void parse_if(Parser *p, Node *node) {
 }
 
 static void parse_for(Parser *p, Node *node) {
+    p->fors++;
     node->a = parse_target(p, false);
     if (!parser_skip_name(p, "in")) parser_fail(p, "'in' is missing");
     node->b = parse_tuple(p, parse_or);
     names_begin(p); /* the condition has a scope of its own, in which no statement is */
-    use_target(p, node->a, false);
+    use_target(p, node->a, LOOPED);
     if (parser_skip_name(p, "if")) node->c = parse_expression(p);
     names_end(p, NULL);
     if (is_name(p->token, "recursive")) parser_fail(p, "recursive loops are not known here");
     names_begin(p);
-    use_target(p, node->a, false);
+    use_target(p, node->a, LOOPED);
     p->loops++;
     node->body = parse_body(p, " else endfor");
     p->loops--;
@@ -106,15 +116,16 @@ static void parse_for(Parser *p, Node *node) {
         parse_scope(p, &node->other, " endfor");
     else
         parser_advance(p);
+    p->fors--;
 }
 
 static void parse_set(Parser *p, Node *node) {
     node->a = parse_target(p, true);
     if (parser_skip_op(p, '=')) {
         node->b = parse_tuple(p, parse_expression);
-        use_target(p, node->a, true);
+        use_target(p, node->a, SET);
     } else {
-        use_target(p, node->a, true);
+        use_target(p, node->a, SET);
         if (parser_skip_op(p, '|')) node->c = parse_filters(p, NULL);
         parse_scope(p, &node->body, " endset");
     }
@@ -122,12 +133,15 @@ static void parse_set(Parser *p, Node *node) {
 
 static void parse_parameters(Parser *p, Node *macro) {
     Node **tail = &macro->args;
+    bool has_default = false;
     parser_expect_op(p, '(');
-    while (!p->failed && !is_op(p->token, ')')) {
+    while (!p->failed && (macro->args || !is_op(p->token, ')'))) {
         Node *parameter = parser_node(p, NODE_ARGUMENT);
-        parameter->text = parser_expect_name(p);
+        parameter->text = parser_new_name(p);
         names_use(p, parameter->text, false);
-        if (parser_skip_op(p, '=')) parameter->a = parse_expression(p);
+        if (has_default && !is_op(p->token, '=')) parser_fail(p, "a default is missing");
+        has_default = parser_skip_op(p, '=');
+        if (has_default) parameter->a = parse_expression(p);
         *tail = parameter, tail = &parameter->next;
         if (!parser_skip_op(p, ',')) break;
     }
@@ -141,11 +155,12 @@ static void parse_macro_body(Parser *p, Node *macro, const char *end) {
     macro->body = parse_last_body(p, end);
     names_end(p, &macro->body);
     macro->op = (uint8_t)p->uses;
+    for (const Node *own = macro->args; own; own = own->next) macro->op &= (uint8_t)~special_name(own->text);
     p->uses |= uses, p->loops = loops;
 }
 
 static void parse_macro(Parser *p, Node *node) {
-    node->text = parser_expect_name(p);
+    node->text = parser_new_name(p);
     names_use(p, node->text, true);
     names_begin(p);
     parse_parameters(p, node);
@@ -171,7 +186,7 @@ static void parse_filter_block(Parser *p, Node *node) {
 }
 
 static void parse_with(Parser *p, Node *node) {
-    for (Node **tail = &node->a; !p->failed && p->token.kind != CLOSE_TOKEN;) {
+    for (Node **tail = &node->a; !p->failed && (node->a || p->token.kind != CLOSE_TOKEN);) {
         Node *set = parser_node(p, NODE_SET);
         set->a = parse_target(p, false);
         parser_expect_op(p, '=');
@@ -180,13 +195,18 @@ static void parse_with(Parser *p, Node *node) {
         if (!parser_skip_op(p, ',')) break;
     }
     names_begin(p);
-    for (const Node *set = node->a; set; set = set->next) use_target(p, set->a, false);
+    for (const Node *set = node->a; set; set = set->next) use_target(p, set->a, GIVEN);
     node->body = parse_last_body(p, " endwith");
     names_end(p, &node->body);
 }
 
 /* Marks what the model has said, for training; here it is a block like any other. */
-static void parse_generation(Parser *p, Node *node) { parse_scope(p, &node->body, " endgeneration"); }
+static void parse_generation(Parser *p, Node *node) {
+    unsigned loops = p->loops;
+    p->loops = 0; /* jinja2 calls it */
+    parse_scope(p, &node->body, " endgeneration");
+    p->loops = loops;
+}
 
 static void parse_jump(Parser *p, Node *node) {
     (void)node;

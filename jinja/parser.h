@@ -23,6 +23,7 @@ typedef struct Parser {
     unsigned uses;             /* special names that the innermost macro has */
     Node none;                 /* of new_node */
     unsigned loops;            /* around the statement, within the macro */
+    unsigned fors;             /* around the statement */
     NameScope *scope, *scopes; /* the current one; the one that began last */
     unsigned names;            /* of all scopes */
 } Parser;
@@ -45,6 +46,15 @@ bool parser_skip_op(Parser *p, unsigned op);
 void parser_expect_op(Parser *p, char op);
 void parser_expect_close(Parser *p);
 String parser_expect_name(Parser *p);
+
+/* Likewise a name that a value is to have. */
+String parser_new_name(Parser *p);
+
+/* USES_… of the name, 0 for most. */
+unsigned special_name(String name);
+
+/* n bytes, zeros, of the template's pool; NULL after an error. */
+void *parser_take(Parser *p, size_t n);
 
 /* A node, never NULL: after an error one that nobody looks at. node_of has up to two parts. */
 Node *parser_node(Parser *p, NodeKind kind);

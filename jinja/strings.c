@@ -256,12 +256,11 @@ SHARED(string_replace) { /* old new count */
 
 SHARED(string_indent) { /* width first blank */
     (void)args;
-    Any text = value_to_text(r, self);
-    Text by = text_own("", 0);
+    Text text = text_in(r, self), by = text_own("", 0);
     int64_t width = is_some(p[0]) && p[0].kind == VALUE_STRING ? 0 : integer_or(r, p[0], 4);
     if (is_some(p[0]) && p[0].kind == VALUE_STRING) by = text_of(p[0]);
     size_t start = r->out->n;
-    emit(r, text_of(text));
+    emit(r, text);
     emit_word(r, "\n"); /* so that a line is left behind the last end of one */
     Any lines = split_lines(r, text_of(cut(r, start)), false);
     for (size_t i = 0, n = r->failed ? 0 : lines.items->n; i < n && !r->failed; i++) {

@@ -254,13 +254,14 @@ Any call_macro(Render *r, const Macro *macro, const Args *args) {
     size_t start = r->out->n;
     Scope *before = scope_open(r, macro->scope);
     bind_parameters(r, node, args, rest, keywords);
-    for (size_t i = 0; i < list.n && !r->failed; i += 2) {
-        String name = string_of(list.items[i]);
-        if (string_equals(name, "caller"))
-            scope_set(r, caller, list.items[i + 1]);
-        else if (!find_here(r, r->scope, name))
-            dict_set(r, unknown, list.items[i], list.items[i + 1]);
+    if (node->op & USES_CALLER) {
+        const Any none = {.kind = VALUE_UNDEFINED, .n = (uint32_t)caller.n, .text = caller.data};
+        const Any *given = dict_find(r, keywords, value_own(caller));
+        scope_set(r, caller, given ? *given : none);
     }
+    for (size_t i = 0; i < list.n && !r->failed; i += 2)
+        if (!find_here(r, r->scope, string_of(list.items[i])))
+            dict_set(r, unknown, list.items[i], list.items[i + 1]);
     if (!r->failed && unknown.items->n > 0 && !(node->op & USES_KWARGS)) {
         String name = string_of(unknown.items->items[0]);
         fail(r, "macro '%.*s' has no argument '%.*s'", string_shown(node->text), node->text.data,

@@ -156,8 +156,7 @@ static void test_errors(void) {
         {"{{ 1) }}", "the chat template, line 1: a bracket closes that was not opened"},
         {"{{ l|batch('2') }}", "the chat template, line 1: a batch has an integer of items, not a str"},
         {"{{ [1, 2 }}", "the chat template, line 1: ']' is missing"},
-        {"{{ f(a=1, 2) }}",
-         "the chat template, line 1: an argument without a name comes behind one that has one"},
+        {"{{ f(a=1, 2) }}", "the chat template, line 1: an argument comes behind one that should follow it"},
         {"{{ 99999999999999999999 }}", "the chat template, line 1: a number is too large"},
         {"{{ 'x'|nope }}", "the chat template, line 1: no filter is named 'nope'"},
         {"{{ 1 is nope }}", "the chat template, line 1: no test is named 'nope'"},
@@ -169,6 +168,11 @@ static void test_errors(void) {
          "the chat template, line 1: macro 'm' has no argument 'b'"},
         {"{% break %}", "the chat template, line 1: a break or continue is in no loop"},
         {"{% set a, b = [1] %}", "the chat template, line 1: 1 values do not go into 2 names"},
+        {"{% set none = 1 %}", "the chat template, line 1: 'none' cannot be another value's name"},
+        {"{% for loop in l %}", "the chat template, line 1: 'loop' is set in a loop"},
+        {"{% macro m(a=1, b) %}", "the chat template, line 1: a default is missing"},
+        {"{{ 1 is odd is true }}", "the chat template, line 1: a test follows a test"},
+        {"{{ dict(a=1, a=2) }}", "the chat template, line 1: the argument 'a' is given twice"},
         {"{{ l|5 }}", "the chat template, line 1: a name is missing"},
         {"{% macro 5() %}{% endmacro %}", "the chat template, line 1: a name is missing"},
         {"{{ x < y }}", "the chat template, line 1: 'x' is undefined"},
@@ -404,7 +408,7 @@ static void test_stack(void) {
     static char *const deep[] = {
         "{% macro f(n, a=f(1)) %}{% endmacro %}{{ f('a') }}",
         "{% macro f(n) %}{{ f(f(f(n))) }}{% endmacro %}{{ f(1) }}",
-        "{% macro f() %}{% call f() %}{{ f() }}{% endcall %}{% endmacro %}{{ f() }}",
+        "{% macro f() %}{% call f() %}{{ f() }}{% endcall %}{{ caller }}{% endmacro %}{{ f() }}",
     };
     for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
         pthread_t thread;
