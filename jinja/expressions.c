@@ -95,8 +95,8 @@ bool parser_enter(Parser *p) {
 /* The arguments of a call, from its bracket on. */
 static Node *parse_arguments(Parser *p) {
     Node *first = NULL, **tail = &first;
-    static const uint8_t most[] = {0, 2, 1,
-                                   2}; /* which sort may stand before a value, a name, '*' and '**' */
+    /* Of a value, a name, '*' and '**': up to which of these sorts may stand before it. */
+    static const uint8_t most[] = {0, 2, 1, 2};
     size_t last = 0;
     parser_expect_op(p, '(');
     while (!p->failed && !is_op(p->token, ')')) {

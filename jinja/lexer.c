@@ -226,7 +226,7 @@ static bool next_number(Lexer *l, Token *token, Error *error) {
         bool is_signed = (after == '+' || after == '-') && is_digit(text[at + 2]);
         bool point = c == '.' && may_be_real && !real && is_digit(after);
         bool exponent = (c | 0x20) == 'e' && may_be_real && !has_exponent && (is_digit(after) || is_signed);
-        if (c == '_' && text[at - 1] != '_' && is_digit_of(after, base)) continue;
+        if (c == '_' && is_digit_of(after, base)) continue;
         if (!is_digit_of(c, base) && !point && !exponent) break;
         real = real || point || exponent;
         has_exponent = has_exponent || exponent;
