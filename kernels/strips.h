@@ -14,7 +14,10 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { STRIPS = ROWS / UNPACKED_ROWS }; /* of a panel */
+enum {
+    STRIPS = ROWS / UNPACKED_ROWS, /* of a panel */
+    TURN = 8,                      /* groups of a strip before the next one's: 8 KB of scaled spans */
+};
 
 /* A strip's spans, scaled: those of a row, four by four, in four lanes. */
 typedef float Scaled[GROUP_SPANS / 4][LANES];
@@ -86,8 +89,8 @@ OPENED void multiply_half(DType dtype, size_t bytes, Scaled scaled, const Group 
 }
 
 /*
- * All whole groups of ROWS rows, whose strips take turns. The next rows are fetched meanwhile, in the order in which they lie. The
- * code of one half serves both, but of short spans of bytes, which lose a twentieth by that.
+ * All whole groups of ROWS rows, whose strips take turns. Were these of a group each, sixteen rows would be read side by side, and
+ * from memory that takes up to a quarter longer. The next rows are fetched meanwhile, in the order in which they lie. The code of one half serves both, but of short spans of bytes, which lose a twentieth by that.
  */
 OPENED void own_strips(DType dtype, size_t bytes, float *sums, const unsigned char *const rows[ROWS],
                        const PackedInts *x, size_t groups, size_t row_bytes) {
@@ -96,27 +99,30 @@ OPENED void own_strips(DType dtype, size_t bytes, float *sums, const unsigned ch
     /* Outside of the loops: gcc 12 gives other variables of a loop the room of mins, whose address it has taken out of it. */
     _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
     _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
-    _Alignas(64) Scaled scaled[STRIPS];
+    _Alignas(64) Scaled scaled[TURN][STRIPS];
     const Group strip = {q[0], sizeof q[0], scales, mins};
     const unsigned char *next = rows[0] + ROWS * row_bytes;
     if (!has_own_strips(bytes, dtype)) return;
-    for (size_t group = 0; group < groups; group++) {
-        const size_t at = group * piece, begin = group * GROUP;
-        for (size_t i = 0; i < STRIPS; i++, next += 2 * half_bytes) {
-            const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
-            unpack_scales(dtype, &strip, from, at);
-            if (span_of(dtype) == 16 && bytes == 1) {
-                multiply_half(dtype, bytes, scaled[i], &strip, from, at, x, begin, 0, next);
-                multiply_half(dtype, bytes, scaled[i], &strip, from, at, x, begin, 1, next + half_bytes);
-            } else {
-                for (size_t half = 0; half < 2; half++) {
-                    KEEP_LOOP(half);
-                    multiply_half(dtype, bytes, scaled[i], &strip, from, at, x, begin, half,
-                                  next + half * half_bytes);
+    for (size_t first = 0; first < groups; first += TURN) {
+        const size_t n = smaller(TURN, groups - first);
+        for (size_t i = 0; i < STRIPS; i++)
+            for (size_t g = 0; g < n; g++, next += 2 * half_bytes) {
+                const size_t at = (first + g) * piece, begin = (first + g) * GROUP;
+                const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
+                unpack_scales(dtype, &strip, from, at);
+                if (span_of(dtype) == 16 && bytes == 1) {
+                    multiply_half(dtype, bytes, scaled[g][i], &strip, from, at, x, begin, 0, next);
+                    multiply_half(dtype, bytes, scaled[g][i], &strip, from, at, x, begin, 1,
+                                  next + half_bytes);
+                } else {
+                    for (size_t half = 0; half < 2; half++) {
+                        KEEP_LOOP(half);
+                        multiply_half(dtype, bytes, scaled[g][i], &strip, from, at, x, begin, half,
+                                      next + half * half_bytes);
+                    }
                 }
             }
-        }
-        add_scaled_spans(spans, sums, scaled, x->d + group * spans);
+        for (size_t g = 0; g < n; g++) add_scaled_spans(spans, sums, scaled[g], x->d + (first + g) * spans);
     }
 }
 
