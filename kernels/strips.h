@@ -16,7 +16,8 @@
 
 enum {
     STRIPS = ROWS / UNPACKED_ROWS, /* of a panel */
-    TURN = 8,                      /* groups of a strip before the next one's: 8 KB of scaled spans */
+    TURN =
+        8, /* groups of a strip before the next one's: of one, sixteen rows come from memory side by side, and more slowly */
 };
 
 /* A strip's spans, scaled: those of a row, four by four, in four lanes. */
@@ -89,40 +90,27 @@ OPENED void multiply_half(DType dtype, size_t bytes, Scaled scaled, const Group 
 }
 
 /*
- * All whole groups of ROWS rows, whose strips take turns. Were these of a group each, sixteen rows would be read side by side, and
- * from memory that takes up to a quarter longer. The next rows are fetched meanwhile, in the order in which they lie. The code of one half serves both, but of short spans of bytes, which lose a twentieth by that.
+ * n groups of a strip from one on, to every STRIPS of what is scaled. Meanwhile as many bytes of the next rows are fetched. The
+ * code of one half serves both, but of short spans of bytes, which lose a fifth by that.
  */
-OPENED void own_strips(DType dtype, size_t bytes, float *sums, const unsigned char *const rows[ROWS],
-                       const PackedInts *x, size_t groups, size_t row_bytes) {
-    const size_t piece = bytes_of_group(dtype), half_bytes = UNPACKED_ROWS * piece / 2,
-                 spans = GROUP / span_of(dtype);
-    /* Outside of the loops: gcc 12 gives other variables of a loop the room of mins, whose address it has taken out of it. */
-    _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
-    _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], mins[GROUP_SPANS * UNPACKED_ROWS];
-    _Alignas(64) Scaled scaled[TURN][STRIPS];
-    const Group strip = {q[0], sizeof q[0], scales, mins};
-    const unsigned char *next = rows[0] + ROWS * row_bytes;
+OPENED void own_strip(DType dtype, size_t bytes, Scaled *scaled, const Group *strip,
+                      const unsigned char *const *rows, const PackedInts *x, size_t first, size_t n,
+                      const unsigned char *next) {
+    const size_t half_bytes = UNPACKED_ROWS * bytes_of_group(dtype) / 2;
     if (!has_own_strips(bytes, dtype)) return;
-    for (size_t first = 0; first < groups; first += TURN) {
-        const size_t n = smaller(TURN, groups - first);
-        for (size_t i = 0; i < STRIPS; i++)
-            for (size_t g = 0; g < n; g++, next += 2 * half_bytes) {
-                const size_t at = (first + g) * piece, begin = (first + g) * GROUP;
-                const unsigned char *const *const from = rows + i * UNPACKED_ROWS;
-                unpack_scales(dtype, &strip, from, at);
-                if (span_of(dtype) == 16 && bytes == 1) {
-                    multiply_half(dtype, bytes, scaled[g][i], &strip, from, at, x, begin, 0, next);
-                    multiply_half(dtype, bytes, scaled[g][i], &strip, from, at, x, begin, 1,
-                                  next + half_bytes);
-                } else {
-                    for (size_t half = 0; half < 2; half++) {
-                        KEEP_LOOP(half);
-                        multiply_half(dtype, bytes, scaled[g][i], &strip, from, at, x, begin, half,
-                                      next + half * half_bytes);
-                    }
-                }
+    for (size_t group = first; group < first + n; group++, scaled += STRIPS, next += 2 * half_bytes) {
+        const size_t at = group * bytes_of_group(dtype), begin = group * GROUP;
+        unpack_scales(dtype, strip, rows, at);
+        if (span_of(dtype) == 16 && bytes == 1) {
+            multiply_half(dtype, bytes, *scaled, strip, rows, at, x, begin, 0, next);
+            multiply_half(dtype, bytes, *scaled, strip, rows, at, x, begin, 1, next + half_bytes);
+        } else {
+            for (size_t half = 0; half < 2; half++) {
+                KEEP_LOOP(half);
+                multiply_half(dtype, bytes, *scaled, strip, rows, at, x, begin, half,
+                              next + half * half_bytes);
             }
-        for (size_t g = 0; g < n; g++) add_scaled_spans(spans, sums, scaled[g], x->d + (first + g) * spans);
+        }
     }
 }
 
@@ -153,18 +141,28 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
                  groups = w->cols / GROUP, span = span_of(w->dtype);
     const bool mins = has_mins(w->dtype);
     const PackedInts x = packed_ints(bytes, span, packed, 0, 1, w->cols);
+    /* Outside of the loops: gcc 12 gives other variables of a loop the room of mins, whose address it has taken out of it. */
     Panel panel;
+    _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
+    _Alignas(64) float scales[GROUP_SPANS * UNPACKED_ROWS], least[GROUP_SPANS * UNPACKED_ROWS];
+    _Alignas(64) Scaled scaled[TURN][STRIPS];
+    const Group strip = {q[0], sizeof q[0], scales, least};
     for (size_t r = row_begin; r < row_end; r += ROWS) {
-        const unsigned char *rows[ROWS];
+        const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
         const size_t n_rows = smaller(ROWS, row_end - r);
         _Alignas(64) float sums[ROWS];
         find_rows(rows, w, r, row_end);
         for (size_t i = 0; i < ROWS; i++)
             sums[i] = bias && row_of_lane(i) < n_rows ? bias[r + row_of_lane(i)] : 0;
         size_t c = 0;
-        if (has_own_strips(bytes, w->dtype)) {
-            FOR_QUANTISED(w->dtype, own_strips, bytes, sums, rows, &x, groups, row_bytes)
-            c = groups * GROUP;
+        for (size_t first = 0, n; has_own_strips(bytes, w->dtype) && first < groups; first += n) {
+            n = smaller(TURN, groups - first);
+            for (size_t i = 0; i < STRIPS; i++, next += n * UNPACKED_ROWS * piece)
+                FOR_QUANTISED(w->dtype, own_strip, bytes, &scaled[0][i], &strip, rows + i * UNPACKED_ROWS, &x,
+                              first, n, next)
+            for (size_t g = 0; g < n; g++)
+                add_scaled_spans(GROUP / span, sums, scaled[g], x.d + (first + g) * (GROUP / span));
+            c = (first + n) * GROUP;
         }
         for (; c < w->cols; c += GROUP) {
             const size_t cols = smaller(GROUP, w->cols - c);
