@@ -1,4 +1,7 @@
-/* A parser of templates: expressions.c parses what stands in tags, parse.c the statements; names.c knows whose names are. */
+/*
+ * A parser of templates: expressions.c parses what stands in tags, parse.c the statements; names.c knows whose names are; and
+ * parser.c has what all need.
+ */
 #ifndef ATTN_JINJA_PARSER_H
 #define ATTN_JINJA_PARSER_H
 
