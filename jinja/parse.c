@@ -44,6 +44,7 @@ typedef enum TargetUse { GIVEN, LOOPED, SET } TargetUse;
 
 /* Notes the names of a target: of `with`, of a loop, or of a statement that sets them. */
 static void use_target(Parser *p, const Node *target, TargetUse use) {
+    if (p->failed) return; /* p->none may be within itself */
     if (target->kind == NODE_TUPLE) {
         for (const Node *item = target->a; item; item = item->next) use_target(p, item, use);
     } else if (target->kind == NODE_GETATTR) {
