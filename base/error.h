@@ -7,7 +7,7 @@
 /* One line for a person: what, where (file, key, tensor), what to do. Never ends in a newline. */
 typedef struct Error {
     char message[512];
-    /* What is wrong is how it was asked for, whatever a file holds. error_set clears it; who knows so sets it afterwards. */
+    /* The question was put wrongly, whatever a file holds: exit code 2. error_set clears it; who knows so sets it afterwards. */
     bool usage;
 } Error;
 

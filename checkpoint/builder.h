@@ -29,7 +29,7 @@ void builder_array(Builder *builder, const char *key, ValueType element, uint64_
                    size_t n_bytes);
 void builder_entry(Builder *builder, const char *key, Entry entry); /* whose data stay where they are, too */
 
-/* What config.json calls a key, which begins with a '.': errors name it so. */
+/* Errors name a key, which begins with a '.', as config.json does. */
 void builder_own_name(Builder *builder, const char *key, const char *name);
 
 /* Whether there is an entry of that key already. */

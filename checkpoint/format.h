@@ -59,7 +59,7 @@ typedef struct Place {
     struct stat found; /* zeros where there was none */
 } Place;
 
-/* What a format other than GGUF calls a key: ".block_count" is "num_hidden_layers" in config.json. Both live for ever. */
+/* A format other than GGUF has its own name of a key: ".block_count" is "num_hidden_layers" in config.json. Both live for ever. */
 typedef struct OwnName {
     const char *key, *name;
 } OwnName;
@@ -77,8 +77,8 @@ struct Checkpoint {
     size_t n_tensors;
     Entry *entries; /* likewise */
     size_t n_entries;
-    OwnName
-        own_names[MAX_OWN_NAMES]; /* [n_own_names], the first of a key counts: for whoever is told of a key */
+    /* [n_own_names], the first of a key counts: errors tell a person's own name of it. */
+    OwnName own_names[MAX_OWN_NAMES];
     size_t n_own_names;
     const Tensor **by_name;    /* the tensors sorted by name */
     const Entry **by_key;      /* the entries sorted by key */

@@ -1,6 +1,6 @@
 /*
- * Strips, for one token: a part of ints.h. A vector has sixteen columns of each of the rows that are unpacked side by side, and
- * rows are read in the order in which they lie.
+ * Strips, for one token: a part of ints.h. A vector has sixteen columns of each of the rows that are unpacked side by side. Strips
+ * take turns, so that all rows' sums take each span together.
  */
 #ifndef ATTN_STRIPS_H
 #define ATTN_STRIPS_H
@@ -14,11 +14,11 @@
 #include <stdint.h>
 #include <string.h>
 
-enum {
-    STRIPS = ROWS / UNPACKED_ROWS, /* of a panel */
-    TURN =
-        8, /* groups of a strip before the next one's: of one, sixteen rows come from memory side by side, and more slowly */
-};
+/*
+ * STRIPS: of a panel. TURN: groups of a strip before the next strip's. Of one, sixteen rows are read side by side, and come from
+ * memory more slowly; of many, what is scaled fills L1.
+ */
+enum { STRIPS = ROWS / UNPACKED_ROWS, TURN = 8 };
 
 /* A strip's spans, scaled: those of a row, four by four, in four lanes. */
 typedef float Scaled[GROUP_SPANS / 4][LANES];
@@ -90,8 +90,8 @@ OPENED void multiply_half(DType dtype, size_t bytes, Scaled scaled, const Group 
 }
 
 /*
- * n groups of a strip from one on, to every STRIPS of what is scaled. Meanwhile as many bytes of the next rows are fetched. The
- * code of one half serves both, but of short spans of bytes, which lose a fifth by that.
+ * Groups [first, first + n) of a strip, scaled; the next strip's lie between two of them. Each fetches as many bytes of the next
+ * rows. The code of one half serves both, but of short spans of bytes, which lose a fifth by that.
  */
 OPENED void own_strip(DType dtype, size_t bytes, Scaled *scaled, const Group *strip,
                       const unsigned char *const *rows, const PackedInts *x, size_t first, size_t n,

@@ -446,7 +446,7 @@ static void test_refused_keys(void) {
     }
 }
 
-/* What the model refuses is told under the key that stands in config.json, or that should. */
+/* The model names the key that it refuses as config.json does, where it stands or should. */
 static void test_own_names(void) {
     static const struct {
         const char *type, *key, *value, *words;
