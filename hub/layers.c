@@ -135,9 +135,10 @@ static void add_rope_layers(Builder *builder, const Json *config) {
         if (item)
             ok = item->kind == JSON_BOOL ||
                  (item->kind == JSON_NUMBER && (item->number == 0 || item->number == 1));
-        turns[i] = !item                     ? (i + 1) % (size_t)every != 0
-                   : item->kind == JSON_BOOL ? item->boolean
-                                             : item->number != 0;
+        bool turned = !item                     ? (i + 1) % (size_t)every != 0
+                      : item->kind == JSON_BOOL ? item->boolean
+                                                : item->number != 0;
+        turns[i] = turned;
         is_implied = is_implied && turns[i] == ((i + 1) % KNOWN != 0);
     }
     if (!ok)

@@ -13,7 +13,7 @@
 /* Of a test of many schedules: all of them with ATTN_LONG_TESTS=1, some without, and few where a sanitizer slows it down, which
    finds the same in these. */
 static inline size_t how_many(size_t all, size_t some, size_t few) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     (void)all, (void)some;
     return few;
 #else

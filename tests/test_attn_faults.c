@@ -4,7 +4,8 @@
  * call, repeated, gives the bits of a run in which nothing failed. Memory that is not freed is a sanitizer's find (make
  * sanitize).
  *
- * The short form tries each call in one of the ways, the long one (ATTN_LONG_TESTS=1) in all.
+ * The short form tries each call in one of the ways, the long one (ATTN_LONG_TESTS=1) in all, or under a sanitizer those of the
+ * first model.
  */
 #include "attn.h"
 
@@ -397,10 +398,9 @@ static void run_as_usual(const Case *with) {
 }
 
 static void test_each_call_fails(void) {
-    const char *length = getenv("ATTN_LONG_TESTS");
-    bool all = length && strcmp(length, "1") == 0;
     size_t n_struck[N_KINDS] = {0};
     for (size_t i = 0; i < N_CASES; i++) {
+        bool all = i < how_many(N_CASES, 0, getenv("ATTN_LONG_TESTS") ? 1 : 0);
         run_as_usual(&cases[i]);
         for (size_t kind = 0; kind < N_KINDS; kind++)
             for (size_t way = 0; way < N_WAYS; way++) {

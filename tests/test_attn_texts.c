@@ -390,9 +390,10 @@ static void test_lives_of_callers(void) {
                                         "tests/data/reference/gpt-oss-mxfp4.gguf"};
     static const int roundings[] = {FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
     static Life usual, life;
+    size_t n_roundings = how_many(3, 3, 1);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         live(&usual, paths[i], FE_TONEAREST);
-        for (size_t k = 0; k < sizeof roundings / sizeof *roundings; k++) {
+        for (size_t k = 0; k < n_roundings; k++) {
             live(&life, paths[i], roundings[k]);
             CHECK(memcmp(&life, &usual, sizeof life) == 0, "%s, rounding %d", paths[i], roundings[k]);
         }

@@ -4,7 +4,7 @@
  * line on stderr; no output file is half written, and nothing is left beside it. Memory that is not freed is a
  * sanitizer's find (make sanitize).
  *
- * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) up to 150, or 12 under a
+ * The short form takes a few calls of each kind from each command, the long one (ATTN_LONG_TESTS=1) up to 150, or 6 under a
  * sanitizer, and each call from a place in a program that no call before it came from, or one of four there.
  */
 #include "test.h"
@@ -472,12 +472,12 @@ static void try_kinds(const Command *command, size_t first, size_t n, unsigned l
 
 static void test_memory(void) {
     for (size_t i = 0; i < N_COMMANDS; i++)
-        try_kinds(&commands[i], 0, 1, long_form ? how_many(150, 150, 12) : 2);
+        try_kinds(&commands[i], 0, 1, long_form ? how_many(150, 150, 6) : 2);
 }
 
 static void test_other_calls(void) {
     for (size_t i = 0; i < N_COMMANDS; i++)
-        try_kinds(&commands[i], 1, N_KINDS - 1, long_form ? how_many(12, 12, 4) : 1);
+        try_kinds(&commands[i], 1, N_KINDS - 1, long_form ? how_many(12, 12, 2) : 1);
 }
 
 /* A disk that is full from the first byte: of all that is printed nothing arrives, and the program says so. */
