@@ -1,7 +1,7 @@
 # Tests, sanitizers, the fuzzer, coverage.
 
-# The longest first: those that call the programs, and before all the one that calls them thousands of times.
-TESTS = $(BUILD)/tests/test_faults $(wildcard tests/test_*.sh) \
+# The longest first: the page in a browser, then the one that calls programs thousands of times, and others that call them.
+TESTS = tests/test_page.sh $(BUILD)/tests/test_faults $(filter-out tests/test_page.sh,$(wildcard tests/test_*.sh)) \
     $(patsubst %.c,$(BUILD)/%,$(filter-out tests/test_faults.c,$(wildcard tests/test_*.c)))
 THREADED_TESTS = $(addprefix $(BUILD)/tests/test_,threads reference company attn_texts serve)
 SANITIZE = -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
@@ -40,12 +40,12 @@ prove: $(RUN) $(STUDY)
 
 # AVX-512, AMX and AVX-VNNI on a CPU without them, by Debian's libsimde-dev.
 SIMDE = -include tests/avx512.h -Wno-psabi
-EMULATED_TESTS = $(addprefix build/emulated/tests/test_,dtypes kernels products kv_cache reference)
+EMULATED_TESTS = $(addprefix build/emulated/tests/test_,products reference kernels kv_cache dtypes)
 emulated:
 	$(MAKE) BUILD=build/emulated AVX512="$(AVX2) -DEMULATED_AVX512 $(SIMDE)" VNNI= BF16= AMX=-DHAS_AMX \
 	    AVXVNNI="$(SIMDE)" CFLAGS="-O1 -g -include tests/anycpu.h" \
 	    $(EMULATED_TESTS)
-	for test in $(EMULATED_TESTS); do $$test || exit; done
+	@tests/run.sh $(EMULATED_TESTS)
 
 # The documents' commands on the default model would take ten minutes there, and say nothing that other tests do not.
 sanitize:
