@@ -31,7 +31,7 @@
 #endif
 
 /* Tokens of a stack, at most: sixteen registers have room for eight sums. */
-enum { STACKED = LANES == 8 ? 8 : PACKED_TOKENS };
+enum { STACKED = LANES == 8 ? 8 : 16 };
 
 /* The tokens of a stack that n are packed for. Two get a stack of their own where a q has one byte: guesses are often two. */
 OPENED size_t stacked(size_t bytes, size_t n) { return bytes == 1 && n <= 2 ? 2 : (n + 3) / 4 * 4; }
@@ -102,12 +102,12 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
                         Turned *turned, const Panel *panel, size_t stack, const PackedInts *x, size_t begin,
                         size_t cols, Ahead ahead) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
-    Vec totals[PACKED_TOKENS];
+    Vec totals[STACKED];
     for (size_t t = 0; t < tokens; t++) totals[t] = vec_load(sums + t * ROWS);
     for (size_t s = 0; s < cols / span; s++) {
         const size_t at = begin / span + s, first = at * tokens;
         const unsigned char *q = x->q + first * parts * chunks * 16;
-        Ints dots[PACKED_TOKENS];
+        Ints dots[STACKED];
         fetch(ahead, s);
         if (s % 4 == 0) {
             turn_four_spans(turned->scales, panel->scales + stack * 4, s);
@@ -229,11 +229,31 @@ OPENED void add_pairs_of_tile(size_t vectors, size_t units, Ints *dots, const un
     }
 }
 
+/*
+ * What a tile fetches between its spans: of each of its rows the bytes that lie so far behind it, in shares. At once, they would
+ * be more than a core can wait for.
+ */
+typedef struct RowsAhead {
+    const unsigned char *const *rows;
+    ptrdiff_t behind;
+    size_t share; /* in bytes: up to three lines, or none */
+} RowsAhead;
+
+/* Share i of a row's, which begin at p, without a loop, for which registers would have to be cleared. */
+OPENED void fetch_share(const unsigned char *p, size_t i, size_t share) {
+    p += i * share;
+    KEEP_ADDRESS(p);
+    __builtin_prefetch(p, 0, 2);
+    if (share > 64) __builtin_prefetch(p + 64, 0, 2);
+    if (share > 128) __builtin_prefetch(p + 128, 0, 2);
+}
+
 /* sums [row][token] likewise. */
 OPENED void micro_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
-                       const Panel *panel, size_t r, const PackedInts *x, size_t begin, size_t cols) {
+                       const Panel *panel, size_t r, const PackedInts *x, size_t begin, size_t cols,
+                       RowsAhead ahead) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16,
-                 tokens = vectors * LANES;
+                 tokens = vectors * LANES, shares = GROUP / span / TILE_ROWS;
     Vec totals[TILE_ROWS * VECTORS];
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
@@ -246,6 +266,7 @@ OPENED void micro_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bo
         KEEP_ADDRESS(q);
         KEEP_ADDRESS(scales);
         KEEP_ADDRESS(spans_mins);
+        if (ahead.share) fetch_share(ahead.rows[r + s / shares] + ahead.behind, s % shares, ahead.share);
         Ints dots[TILE_ROWS * VECTORS];
         for (size_t v = 0; v < vectors; v++) {
             Ints start = ints_begin(sum_bytes(bytes, pairs), ints_load(x->start + at * tokens + v * LANES));
@@ -265,12 +286,12 @@ OPENED void micro_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bo
 }
 
 OPENED void tile_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
-                      const Panel *panel, const PackedInts *x, size_t begin, size_t cols) {
+                      const Panel *panel, const PackedInts *x, size_t begin, size_t cols, RowsAhead ahead) {
     CLOSED for (size_t r = 0; r < ROWS; r += TILE_ROWS, sums += TILE_ROWS * vectors * LANES) {
         if (span == 16)
-            micro_ints(vectors, bytes, pairs, 16, mins, sums, panel, r, x, begin, cols);
+            micro_ints(vectors, bytes, pairs, 16, mins, sums, panel, r, x, begin, cols, ahead);
         else
-            micro_ints(vectors, bytes, pairs, 32, mins, sums, panel, r, x, begin, cols);
+            micro_ints(vectors, bytes, pairs, 32, mins, sums, panel, r, x, begin, cols, ahead);
     }
 }
 
@@ -288,14 +309,16 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, bool pairs, float 
                 const unsigned char *rows[ROWS];
                 float *to = sums[(r - area.row) / ROWS].of;
                 find_rows(rows, w, r, row_end);
+                RowsAhead ahead = {rows, ahead_of(w, &area, r, begin, GROUP),
+                                   group_bytes / (GROUP / span / TILE_ROWS)};
                 unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
                 for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
                     vectors = tile_vectors(area.n - t);
                     PackedInts x = packed_ints(bytes, span, packed, area.token + t, vectors * LANES, w->cols);
-                    fetch_next(rows, ahead_of(w, &area, r, begin, GROUP), group_bytes, t, t + vectors * LANES,
-                               area.n);
-                    FOR_VECTORS(vectors, tile_ints, bytes, pairs, span, mins, to, &panel, &x, begin, cols)
+                    FOR_VECTORS(vectors, tile_ints, bytes, pairs, span, mins, to, &panel, &x, begin, cols,
+                                ahead)
                     to += ROWS * vectors * LANES;
+                    ahead.share = 0;
                 }
             }
         sums_end(sums, y, y_stride, area);
@@ -308,7 +331,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
     const size_t row_bytes = dtype_bytes(w->dtype, w->cols), group_bytes = dtype_bytes(w->dtype, GROUP);
     Panel panel;
     Turned turned; /* outside of the loops, as strips' room is */
-    _Alignas(64) float sums[PACKED_TOKENS][ROWS];
+    _Alignas(64) float sums[MOST_STACKED][ROWS];
     for (size_t r = row_begin; r < row_end; r += ROWS) {
         const unsigned char *rows[ROWS];
         const size_t n_rows = smaller(ROWS, row_end - r);

@@ -55,12 +55,12 @@ static size_t round_up(size_t value, size_t step) { return (value + step - 1) / 
 static size_t count_pieces(const LinearLoop *loop) { return (loop->rows + loop->grain - 1) / loop->grain; }
 
 /*
- * A few tokens: workers that take turns go each through a part of its own, from its first piece to its last, because what
- * a piece fetches ahead is then what its worker wants next.
+ * Workers that take turns go each through a part of its own, from its first piece to its last, because what a piece fetches
+ * ahead is then what its worker wants next.
  */
 static size_t piece_of_turn(const LinearLoop *loop, size_t turn) {
     size_t part = count_pieces(loop) / loop->n_workers;
-    if (loop->n > PACKED_TOKENS || turn >= part * loop->n_workers) return turn;
+    if (turn >= part * loop->n_workers) return turn;
     return turn % loop->n_workers * part + turn / loop->n_workers;
 }
 

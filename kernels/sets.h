@@ -76,19 +76,20 @@ KERNEL_SETS(DECLARE_SET)
 #define SHARED_PRODUCTS(lanes)                                                                               \
     [DTYPE_F32] = FLOAT_WAYS(lanes), [DTYPE_F16] = FLOAT_WAYS(lanes), [DTYPE_BF16] = FLOAT_WAYS(lanes)
 
-/* The products of quantised weights: those whose q are below 16, below 64, and the others. `many` multiplies prompts. */
+/* The products of quantised weights: those whose q are below 16, below 64, and the others. Up to `some` tokens are few;
+   `many` multiplies prompts. */
 #if defined(__wasm__) /* four tokens are a vector of a tile there, as they are of a quad elsewhere */
-#define INT_WAYS(lanes, name, many)                                                                          \
+#define INT_WAYS(lanes, name, some, many)                                                                    \
     {                                                                                                        \
         {                                                                                                    \
             {1, &lanes##_matvec_##name}, { SIZE_MAX, &many }                                                 \
         }                                                                                                    \
     }
 #else
-#define INT_WAYS(lanes, name, many)                                                                          \
+#define INT_WAYS(lanes, name, some, many)                                                                    \
     {                                                                                                        \
         {                                                                                                    \
-            {1, &lanes##_matvec_##name}, {SOME_INTS, &lanes##_few_##name}, { SIZE_MAX, &many }               \
+            {1, &lanes##_matvec_##name}, {some, &lanes##_few_##name}, { SIZE_MAX, &many }                    \
         }                                                                                                    \
     }
 #endif

@@ -37,8 +37,7 @@ OPENED void add_strips(size_t span, bool mins, size_t bytes, Vec *sums, Panel *p
             if (mins) turn_scales(min, least, s);
         }
         const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_spread(x->start + at)));
-        const Vec minimum = mins ? min[s % 4] : vec_set(0),
-                  q_sum = mins ? vec_set(x->sums[at]) : vec_set(0);
+        const Vec minimum = mins ? min[s % 4] : vec_set(0), q_sum = mins ? vec_set(x->sums[at]) : vec_set(0);
         sum = vec_fma(vec_set(x->d[at]), scale_span(mins, dot, scale[s % 4], q_sum, minimum), sum);
     }
     *sums = sum;

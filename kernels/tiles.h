@@ -48,6 +48,7 @@ enum {
     ROWS = 16,                     /* whose weights are unpacked together */
     TILE_ROWS = 4,                 /* of a micro-kernel */
     TILE_TOKENS = VECTORS * LANES, /* at most */
+    MOST_STACKED = 24, /* tokens of stacks over one panel: tiles of so many would be zeros for a quarter */
     CHUNK_TOKENS = (256 + TILE_TOKENS - 1) / TILE_TOKENS * TILE_TOKENS, /* of an area */
     SUMS = 16,                                                          /* times ROWS rows of an area */
 };

@@ -280,8 +280,8 @@ static void test_matmul_of_many(void) {
 /* A token has the bits that it has alone in whatever company. Groups begin at different tokens. */
 static void check_company(const Kernels *set, const Multiplication *p, const float *each, float *y) {
     size_t stride = p->w.rows + GAP;
-    static const size_t together[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
-                                      12, 13, 14, 15, 16, 17, 33, 48, 50, 101};
+    static const size_t together[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
+                                      14, 15, 16, 17, 20, 24, 25, 33, 48, 50, 101};
     for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
         size_t n = together[i], first = n * 7 % (p->n - n + 1), differing = 0;
         if (!is_promised(set, n)) break;
