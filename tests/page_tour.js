@@ -88,6 +88,11 @@ async function testTourLeft(live) {
   await answered(page);
   await click(page, '#tour-start');
   await until(page, () => document.querySelector('#guide h2') === document.activeElement, null, 'the tour begins');
+  await press(page, 'Escape');
+  await answered(page); // heads are tried out meanwhile
+  check(/Resume/.test(await textOf(page, '#tour-start')), 'what was left while heads are tried out can be resumed', await textOf(page, '#tour-start'));
+  await click(page, '#tour-start');
+  await until(page, () => state.tour === 0 && document.querySelector('#guide h2') === document.activeElement, null, 'and is');
   await press(page, 'ArrowRight', 3);
   check((await card(page)).step.startsWith('4'), 'arrows walk through the tour');
   await press(page, 'ArrowLeft');
