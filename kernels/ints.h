@@ -230,8 +230,8 @@ OPENED void add_pairs_of_tile(size_t vectors, size_t units, Ints *dots, const un
 }
 
 /*
- * What a tile fetches between its spans: of each of its rows the bytes that lie so far behind it, in shares. At once, they would
- * be more than a core can wait for.
+ * Each span of a tile fetches a share of what will be unpacked next: for each of the tile's rows it lies so far behind that row.
+ * All of it at once would be more than a core can wait for.
  */
 typedef struct RowsAhead {
     const unsigned char *const *rows;
@@ -239,8 +239,11 @@ typedef struct RowsAhead {
     size_t share; /* in bytes: up to three lines, or none */
 } RowsAhead;
 
-/* Share i of a row's, which begin at p, without a loop, for which registers would have to be cleared. */
-OPENED void fetch_share(const unsigned char *p, size_t i, size_t share) {
+/* The spans of a tile that fetch for the same row. */
+OPENED size_t spans_per_row(size_t span) { return GROUP / span / TILE_ROWS; }
+
+/* Share i of a row's bytes, which begin at p, without the loop that fetch has: gcc 12 would clear registers for it at each span. */
+OPENED void fetch_of_row(const unsigned char *p, size_t i, size_t share) {
     p += i * share;
     KEEP_ADDRESS(p);
     __builtin_prefetch(p, 0, 2);
@@ -253,7 +256,7 @@ OPENED void micro_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bo
                        const Panel *panel, size_t r, const PackedInts *x, size_t begin, size_t cols,
                        RowsAhead ahead) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16,
-                 tokens = vectors * LANES, shares = GROUP / span / TILE_ROWS;
+                 tokens = vectors * LANES, shares = spans_per_row(span);
     Vec totals[TILE_ROWS * VECTORS];
     for (size_t i = 0; i < TILE_ROWS * vectors; i++) totals[i] = vec_load(sums + i * LANES);
     for (size_t s = 0; s < cols / span; s++) {
@@ -266,7 +269,7 @@ OPENED void micro_ints(size_t vectors, size_t bytes, bool pairs, size_t span, bo
         KEEP_ADDRESS(q);
         KEEP_ADDRESS(scales);
         KEEP_ADDRESS(spans_mins);
-        if (ahead.share) fetch_share(ahead.rows[r + s / shares] + ahead.behind, s % shares, ahead.share);
+        if (ahead.share) fetch_of_row(ahead.rows[r + s / shares] + ahead.behind, s % shares, ahead.share);
         Ints dots[TILE_ROWS * VECTORS];
         for (size_t v = 0; v < vectors; v++) {
             Ints start = ints_begin(sum_bytes(bytes, pairs), ints_load(x->start + at * tokens + v * LANES));
@@ -310,7 +313,7 @@ OPENED void matmul_ints(size_t span, bool mins, size_t bytes, bool pairs, float 
                 float *to = sums[(r - area.row) / ROWS].of;
                 find_rows(rows, w, r, row_end);
                 RowsAhead ahead = {rows, ahead_of(w, &area, r, begin, GROUP),
-                                   group_bytes / (GROUP / span / TILE_ROWS)};
+                                   group_bytes / spans_per_row(span)};
                 unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
                 for (size_t t = 0, vectors; t < area.n; t += vectors * LANES) {
                     vectors = tile_vectors(area.n - t);

@@ -133,8 +133,8 @@ static void reference_close(Reference *reference) {
     model_close(reference->model);
 }
 
-#if defined(                                                                                                 \
-    __SANITIZE_THREAD__) /* families deal their work to threads in one way: a quarter of them shows it */
+/* Families deal their work to threads in one way, so that a quarter of them shows to TSan what all would. */
+#if defined(__SANITIZE_THREAD__)
 enum { STEP = 4 };
 #else
 enum { STEP = 1 };

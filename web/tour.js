@@ -51,7 +51,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     const isSettled = !name && (best.p <= of.guess.p / 2 || all.length < 2);
     const settled = (heads, pWithout) => {
       Object.assign(of, { head: best.name, pAlone: best.p, heads, pWithout });
-      if (state.tour !== null) told = null; // shown again; what was left is, when it is resumed
+      if (state.tour !== null) told = null; // whoever has left keeps the step to resume at
       touch('tour');
     };
     if (isSettled) {
