@@ -119,11 +119,13 @@ const Address = (() => {
     state.temperature = Number((steps * step).toFixed(6));
   }
 
+  let said = null; // when the button is itself again: what an earlier click began must not end what a later one says
   byId('copy-link').addEventListener('click', async () => {
     keep(written());
     const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
     byId('copy-link').textContent = say(copied ? 'copied' : 'not copied');
-    setTimeout(() => touch('language'), copied ? 1500 : 4000);
+    clearTimeout(said);
+    said = setTimeout(() => touch('language'), copied ? 1500 : 4000);
   });
 
   /* The first words of the text as the name of a file. */
