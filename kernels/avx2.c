@@ -15,7 +15,8 @@ const Product avx2_matmul_floats = MATMUL_FLOATS;
 const Kernels kernels_avx2 = {
     .name = "avx2",
     .runs_here = cpu_has_avx2,
-    .products = {SHARED_PRODUCTS(avx2), QUANTISED_PRODUCTS(avx2, words, SOME_INTS, avx2_matmul_words)},
+    .products = {SHARED_PRODUCTS(avx2),
+                 QUANTISED_PRODUCTS(avx2, words, LONE_WORDS, SOME_INTS, avx2_matmul_words)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };

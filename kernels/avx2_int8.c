@@ -17,9 +17,10 @@ TILES_PRODUCT(sixes, static, 1, true)
 const Kernels kernels_avx2_int8 = {
     .name = "avx2-int8",
     .runs_here = cpu_has_avx2,
-    .products = {SHARED_PRODUCTS(avx2), NIBBLE_PRODUCTS(avx2, nibbles, SOME_INTS, avx2_matmul_nibbles),
-                 SIX_BIT_PRODUCTS(avx2, sixes, SOME_INTS, avx2_matmul_sixes),
-                 BYTE_PRODUCTS(avx2, words, SOME_INTS, avx2_matmul_words)},
+    .products = {SHARED_PRODUCTS(avx2),
+                 NIBBLE_PRODUCTS(avx2, nibbles, LONE_INTS, SOME_INTS, avx2_matmul_nibbles),
+                 SIX_BIT_PRODUCTS(avx2, sixes, LONE_INTS, SOME_INTS, avx2_matmul_sixes),
+                 BYTE_PRODUCTS(avx2, words, LONE_WORDS, SOME_INTS, avx2_matmul_words)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };

@@ -16,7 +16,7 @@ const Kernels kernels_avx512 = {
     .name = "avx512",
     .runs_here = cpu_has_avx512,
     .products = {SHARED_PRODUCTS(avx512),
-                 QUANTISED_PRODUCTS(avx512, words, MOST_STACKED, avx512_matmul_words)},
+                 QUANTISED_PRODUCTS(avx512, words, LONE_INTS, MOST_STACKED, avx512_matmul_words)},
     .weighted_sums = avx512_weighted_sums,
     SHARED_KERNELS(avx512),
 };

@@ -10,7 +10,7 @@ const Kernels kernels_avx512_int8 = {
     .name = "avx512-int8",
     .runs_here = cpu_has_avx512_vnni,
     .products = {SHARED_PRODUCTS(avx512),
-                 QUANTISED_PRODUCTS(avx512, bytes, MOST_STACKED, avx512_matmul_bytes)},
+                 QUANTISED_PRODUCTS(avx512, bytes, LONE_INTS, MOST_STACKED, avx512_matmul_bytes)},
     .weighted_sums = avx512_weighted_sums,
     SHARED_KERNELS(avx512),
 };

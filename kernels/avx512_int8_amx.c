@@ -40,7 +40,7 @@ const Kernels kernels_avx512_int8_amx = {
     .products = {[DTYPE_F32] = FLOATS(prompt_split),
                  [DTYPE_F16] = FLOATS(prompt_split),
                  [DTYPE_BF16] = FLOATS(prompt_bf16),
-                 QUANTISED_PRODUCTS(avx512, bytes, SOME_INTS, prompt_quantised)},
+                 QUANTISED_PRODUCTS(avx512, bytes, LONE_INTS, SOME_INTS, prompt_quantised)},
     .sums_bf16 = 2,
     .weighted_sums = weighted_sums,
     .few_sums = avx512_weighted_sums,

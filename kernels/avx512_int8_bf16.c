@@ -87,7 +87,7 @@ const Kernels kernels_avx512_int8_bf16 = {
     .products = {[DTYPE_F32] = FLOAT_WAYS(avx512),
                  [DTYPE_F16] = FLOAT_WAYS(avx512),
                  [DTYPE_BF16] = {{{FEW_FLOATS, &matvec_of_bf16}, {SIZE_MAX, &matmul_of_bf16}}},
-                 QUANTISED_PRODUCTS(avx512, bytes, MOST_STACKED, avx512_matmul_bytes)},
+                 QUANTISED_PRODUCTS(avx512, bytes, LONE_INTS, MOST_STACKED, avx512_matmul_bytes)},
     .sums_bf16 = 1,
     .float_attention = &kernels_avx512_int8,
     .weighted_sums = weighted_sums,

@@ -10,7 +10,8 @@ INT_PRODUCTS(bytes, static, 1)
 const Kernels kernels_avxvnni_int8 = {
     .name = "avxvnni-int8",
     .runs_here = cpu_has_avx_vnni,
-    .products = {SHARED_PRODUCTS(avx2), QUANTISED_PRODUCTS(avx2, bytes, SOME_INTS, avx2_matmul_bytes)},
+    .products = {SHARED_PRODUCTS(avx2),
+                 QUANTISED_PRODUCTS(avx2, bytes, LONE_INTS, SOME_INTS, avx2_matmul_bytes)},
     .weighted_sums = avx2_weighted_sums,
     SHARED_KERNELS(avx2),
 };

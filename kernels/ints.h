@@ -381,8 +381,8 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
         .pack = pack_##way##_##name,                                                                         \
         .multiply = multiply_##way##_##name};
 #define STRIPS_PRODUCT(name, linkage, bytes)                                                                 \
-    INT_PRODUCT(matvec, name, linkage, bytes, 1, count, (void)n, (void)y_stride;                             \
-                matvec_ints(bytes, y, w, bias, begin, end, packed);)
+    INT_PRODUCT(matvec, name, linkage, bytes, 1, count,                                                      \
+                MULTIPLY_STRIPS(bytes, y, y_stride, w, bias, begin, end, packed, n);)
 #define STACKS_PRODUCT(name, linkage, bytes, pairs)                                                          \
     INT_PRODUCT(few, name, linkage, bytes, STACKED, stacked(bytes, count),                                   \
                 few_ints(span_of(w->dtype), has_mins(w->dtype), bytes, pairs, y, y_stride, w, bias, begin,   \

@@ -14,7 +14,8 @@ const Product neon_matmul_floats = MATMUL_FLOATS;
 const Kernels kernels_neon = {
     .name = "neon",
     .runs_here = cpu_is_any,
-    .products = {SHARED_PRODUCTS(neon), QUANTISED_PRODUCTS(neon, words, SOME_INTS, neon_matmul_words)},
+    .products = {SHARED_PRODUCTS(neon),
+                 QUANTISED_PRODUCTS(neon, words, LONE_INTS, SOME_INTS, neon_matmul_words)},
     .weighted_sums = neon_weighted_sums,
     SHARED_KERNELS(neon),
 };

@@ -9,7 +9,8 @@ INT_PRODUCTS(words, static, 2)
 const Kernels kernels_neondot = {
     .name = "neondot",
     .runs_here = cpu_has_dot,
-    .products = {SHARED_PRODUCTS(neon), QUANTISED_PRODUCTS(neon, words, SOME_INTS, neon_matmul_words)},
+    .products = {SHARED_PRODUCTS(neon),
+                 QUANTISED_PRODUCTS(neon, words, LONE_INTS, SOME_INTS, neon_matmul_words)},
     .weighted_sums = neon_weighted_sums,
     SHARED_KERNELS(neon),
 };

@@ -9,7 +9,8 @@ INT_PRODUCTS(bytes, static, 1)
 const Kernels kernels_neondot_int8 = {
     .name = "neondot-int8",
     .runs_here = cpu_has_dot,
-    .products = {SHARED_PRODUCTS(neon), QUANTISED_PRODUCTS(neon, bytes, SOME_INTS, neon_matmul_bytes)},
+    .products = {SHARED_PRODUCTS(neon),
+                 QUANTISED_PRODUCTS(neon, bytes, LONE_INTS, SOME_INTS, neon_matmul_bytes)},
     .weighted_sums = neon_weighted_sums,
     SHARED_KERNELS(neon),
 };

@@ -76,20 +76,20 @@ KERNEL_SETS(DECLARE_SET)
 #define SHARED_PRODUCTS(lanes)                                                                               \
     [DTYPE_F32] = FLOAT_WAYS(lanes), [DTYPE_F16] = FLOAT_WAYS(lanes), [DTYPE_BF16] = FLOAT_WAYS(lanes)
 
-/* The products of quantised weights: those whose q are below 16, below 64, and the others. Up to `some` tokens are few;
-   `many` multiplies prompts. */
+/* The products of quantised weights: those whose q are below 16, below 64, and the others. Up to `lone` tokens go one by one,
+   up to `some` are few; `many` multiplies prompts. */
 #if defined(__wasm__) /* four tokens are a vector of a tile there, as they are of a quad elsewhere */
-#define INT_WAYS(lanes, name, some, many)                                                                    \
+#define INT_WAYS(lanes, name, lone, some, many)                                                              \
     {                                                                                                        \
         {                                                                                                    \
-            {1, &lanes##_matvec_##name}, { SIZE_MAX, &many }                                                 \
+            {lone, &lanes##_matvec_##name}, { SIZE_MAX, &many }                                              \
         }                                                                                                    \
     }
 #else
-#define INT_WAYS(lanes, name, some, many)                                                                    \
+#define INT_WAYS(lanes, name, lone, some, many)                                                              \
     {                                                                                                        \
         {                                                                                                    \
-            {1, &lanes##_matvec_##name}, {some, &lanes##_few_##name}, { SIZE_MAX, &many }                    \
+            {lone, &lanes##_matvec_##name}, {some, &lanes##_few_##name}, { SIZE_MAX, &many }                 \
         }                                                                                                    \
     }
 #endif
@@ -107,8 +107,9 @@ KERNEL_SETS(DECLARE_SET)
 #define QUANTISED_PRODUCTS(...)                                                                              \
     NIBBLE_PRODUCTS(__VA_ARGS__), SIX_BIT_PRODUCTS(__VA_ARGS__), BYTE_PRODUCTS(__VA_ARGS__)
 
-/* How many tokens go through matvec, and through few: those that were measured to be faster that way. */
-enum { FEW_FLOATS = 8, SOME_INTS = PACKED_TOKENS };
+/* How many tokens go through matvec, and through few: those that were measured to be faster that way. By q of two bytes, two
+   tokens of AVX2 one by one take less time than a stack, which would be four. */
+enum { FEW_FLOATS = 8, LONE_INTS = 1, LONE_WORDS = 2, SOME_INTS = PACKED_TOKENS };
 
 #if defined(__x86_64__)
 DECLARE_SHARED(avx2)

@@ -1,6 +1,6 @@
 /*
- * Strips, for one token: a part of ints.h. A vector has sixteen columns of each of the rows that are unpacked side by side. Strips
- * take turns, so that all rows' sums take each span together.
+ * Strips, for one token at a time: a part of ints.h. A vector has sixteen columns of each of the rows that are unpacked side by
+ * side. Strips take turns, so that all rows' sums take each span together.
  */
 #ifndef ATTN_STRIPS_H
 #define ATTN_STRIPS_H
@@ -135,12 +135,12 @@ OPENED void panel_strips(size_t span, bool mins, size_t bytes, float *sums, Pane
     add_scaled_spans(spans, sums, scaled, x->d + begin / span);
 }
 
-static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t row_begin,
-                        size_t row_end, const void *packed) {
+/* A token, or some, one by one: each ROWS rows come from memory for the first of them, and from a cache for the others. */
+static void matvec_ints(size_t bytes, float *y, size_t y_stride, const Matrix *w, const float *bias,
+                        size_t row_begin, size_t row_end, const void *packed, size_t n_tokens) {
     const size_t row_bytes = dtype_bytes(w->dtype, w->cols), piece = dtype_bytes(w->dtype, GROUP),
                  groups = w->cols / GROUP, span = span_of(w->dtype);
     const bool mins = has_mins(w->dtype);
-    const PackedInts x = packed_ints(bytes, span, packed, 0, 1, w->cols);
     /* Outside of the loops: gcc 12 gives other variables of a loop the room of mins, whose address it has taken out of it. */
     Panel panel;
     _Alignas(64) unsigned char q[HALF / 16][LANES * 4];
@@ -148,30 +148,37 @@ static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bi
     _Alignas(64) Scaled scaled[TURN][STRIPS];
     const Group strip = {q[0], sizeof q[0], scales, least};
     for (size_t r = row_begin; r < row_end; r += ROWS) {
-        const unsigned char *rows[ROWS], *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
+        const unsigned char *rows[ROWS];
         const size_t n_rows = smaller(ROWS, row_end - r);
-        _Alignas(64) float sums[ROWS];
         find_rows(rows, w, r, row_end);
-        for (size_t i = 0; i < ROWS; i++)
-            sums[i] = bias && row_of_lane(i) < n_rows ? bias[r + row_of_lane(i)] : 0;
-        size_t c = 0;
-        for (size_t first = 0, n; has_own_strips(bytes, w->dtype) && first < groups; first += n) {
-            n = smaller(TURN, groups - first);
-            for (size_t i = 0; i < STRIPS; i++, next += n * UNPACKED_ROWS * piece)
-                FOR_QUANTISED(w->dtype, own_strip, bytes, &scaled[0][i], &strip, rows + i * UNPACKED_ROWS, &x,
-                              first, n, next)
-            for (size_t g = 0; g < n; g++)
-                add_scaled_spans(GROUP / span, sums, scaled[g], x.d + (first + g) * (GROUP / span));
-            c = (first + n) * GROUP;
+        for (size_t t = 0; t < n_tokens; t++) {
+            const PackedInts x = packed_ints(bytes, span, packed, t, 1, w->cols);
+            const unsigned char *next = (const unsigned char *)w->data + (r + ROWS) * row_bytes;
+            _Alignas(64) float sums[ROWS];
+            for (size_t i = 0; i < ROWS; i++)
+                sums[i] = bias && row_of_lane(i) < n_rows ? bias[r + row_of_lane(i)] : 0;
+            size_t c = 0;
+            for (size_t first = 0, n; has_own_strips(bytes, w->dtype) && first < groups; first += n) {
+                n = smaller(TURN, groups - first);
+                for (size_t i = 0; i < STRIPS; i++, next += n * UNPACKED_ROWS * piece)
+                    FOR_QUANTISED(w->dtype, own_strip, bytes, &scaled[0][i], &strip, rows + i * UNPACKED_ROWS,
+                                  &x, first, n, next)
+                for (size_t g = 0; g < n; g++)
+                    add_scaled_spans(GROUP / span, sums, scaled[g], x.d + (first + g) * (GROUP / span));
+                c = (first + n) * GROUP;
+            }
+            for (; c < w->cols; c += GROUP) {
+                const size_t cols = smaller(GROUP, w->cols - c);
+                unpack_panel(1, &panel, w->dtype, rows, c / GROUP * piece, cols);
+                FOR_SPANS(span, mins, panel_strips, bytes, sums, &panel, &x, c, cols)
+            }
+            for (size_t i = 0; i < n_rows; i += LANES)
+                vec_store_first(y + t * y_stride + r + i, vec_in_rows(vec_load(sums + i)),
+                                smaller(LANES, n_rows - i));
         }
-        for (; c < w->cols; c += GROUP) {
-            const size_t cols = smaller(GROUP, w->cols - c);
-            unpack_panel(1, &panel, w->dtype, rows, c / GROUP * piece, cols);
-            FOR_SPANS(span, mins, panel_strips, bytes, sums, &panel, &x, c, cols)
-        }
-        for (size_t i = 0; i < n_rows; i += LANES)
-            vec_store_first(y + r + i, vec_in_rows(vec_load(sums + i)), smaller(LANES, n_rows - i));
     }
 }
+
+#define MULTIPLY_STRIPS matvec_ints
 
 #endif

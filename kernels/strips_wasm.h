@@ -43,6 +43,10 @@ OPENED void add_strips(size_t span, bool mins, size_t bytes, Vec *sums, Panel *p
     *sums = sum;
 }
 
+/* The ways of a set have one token here. */
+#define MULTIPLY_STRIPS(bytes, y, y_stride, w, bias, begin, end, packed, n)                                  \
+    (void)(y_stride), (void)(n), matvec_ints(bytes, y, w, bias, begin, end, packed)
+
 static void matvec_ints(size_t bytes, float *y, const Matrix *w, const float *bias, size_t row_begin,
                         size_t row_end, const void *packed) {
     const size_t span = span_of(w->dtype), group_bytes = dtype_bytes(w->dtype, GROUP),

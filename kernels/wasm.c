@@ -15,7 +15,8 @@ const Product SHARED(matmul_floats) = MATMUL_FLOATS;
 const Kernels kernels_wasm = {
     .name = "wasm",
     .runs_here = cpu_is_any,
-    .products = {SHARED_PRODUCTS(wasm), QUANTISED_PRODUCTS(wasm, words, SOME_INTS, wasm_matmul_words)},
+    .products = {SHARED_PRODUCTS(wasm),
+                 QUANTISED_PRODUCTS(wasm, words, LONE_INTS, SOME_INTS, wasm_matmul_words)},
     .weighted_sums = wasm_weighted_sums,
     SHARED_KERNELS(wasm),
 };
