@@ -257,4 +257,34 @@ async function testChinese(live) {
   await close(page, 'Chinese');
 }
 
-module.exports = { testTour, testTourLeft, testTourFrozen, testWords, testChinese };
+/* On a slow machine a frame takes a second. The page still scrolls to what a step speaks of, but never against the reader. */
+async function testTourSlow(live) {
+  const page = await open(live, { reducedMotion: 'reduce' });
+  await page.setViewportSize({ width: 1280, height: 720 });
+  await answered(page);
+  await click(page, '#tour-start');
+  await until(page, () => state.tour === 0 && !byId('guide').hidden, null, 'the tour begins');
+  await idleDone(page);
+  const inSight = () => byId('guide').dataset.seen.split(' ; ').every((selector) => {
+    const it = document.querySelector(selector)?.getBoundingClientRect();
+    return it && it.top >= 0 && it.bottom <= innerHeight;
+  });
+  await page.evaluate(() => {
+    const frame = window.requestAnimationFrame;
+    window.requestAnimationFrame = (draw) => setTimeout(() => frame(draw), 1000);
+    change({ tour: 2 });
+  });
+  await until(page, () => byId('guide').dataset.seen?.includes('step-choice'), null, 'the third step is there');
+  await until(page, inSight, null, 'slow frames, and what the step speaks of comes into sight');
+  await page.mouse.move(600, 300);
+  await page.mouse.wheel(0, -10000);
+  await until(page, () => scrollY === 0, null, 'the reader scrolls');
+  await page.evaluate(() => new Promise((done) => {
+    touch('lens', 'explained');
+    setTimeout(done, 4000);
+  }));
+  check(await page.evaluate(() => scrollY === 0), 'and the page leaves that alone');
+  await close(page, 'a slow tour');
+}
+
+module.exports = { testTour, testTourLeft, testTourSlow, testTourFrozen, testWords, testChinese };

@@ -10,7 +10,20 @@ const SIZES = [[1440, 900], [1366, 768], [1280, 720], [1024, 768], [390, 844]];
 const SMALLEST = 11; // px
 const ABSENT = ['RoPE', 'sink', 'context']; // this model, or this text, gives no occasion for the word
 
-const marked = (page) => page.evaluate(() => new Promise((done) => setTimeout(() => done([...new Set([...document.querySelectorAll('dfn.term')].map((term) => term.dataset.term))]), 200)));
+/* The words that are marked, once nothing has changed for longer than the page waits until it marks them. */
+const marked = (page) => page.evaluate(() => new Promise((done) => {
+  let quiet = null;
+  const watch = new MutationObserver(() => begin());
+  const begin = () => {
+    clearTimeout(quiet);
+    quiet = setTimeout(() => {
+      watch.disconnect();
+      done([...new Set([...document.querySelectorAll('dfn.term')].map((term) => term.dataset.term))]);
+    }, 200);
+  };
+  watch.observe(document.body, { childList: true, subtree: true, attributes: true });
+  begin();
+}));
 
 /* Whether the tip is there, in the window, and not on what it is about. */
 const tipBeside = (page, selector) => page.evaluate((about) => {
@@ -27,19 +40,17 @@ async function testGlossary(live) {
     await answered(page);
     const found = new Set();
     const look = async () => {
-      await settle(page); // a busy machine draws late
+      await answered(page); // a busy machine answers and draws late
       (await marked(page)).forEach((name) => found.add(name));
     };
     await page.evaluate(() => document.querySelectorAll('details').forEach((one) => { one.open = true; }));
     await look();
     for (const shape of ['lines', 'steps', 'writes', 'map']) {
       await page.check(`input[name=shape][value=${shape}]`);
-      await answered(page);
       await look();
     }
     for (const part of ['L2MLP', 'embed', 'L3', 'L2H2']) {
       await page.evaluate((name) => change({ part: name, heads: name === 'L2H2' ? ['L2H2'] : state.heads, pinned: true }), part);
-      await answered(page);
       await look();
     }
     await page.check('input[name=shape][value=steps]');
@@ -48,7 +59,6 @@ async function testGlossary(live) {
       await look();
     }
     await page.evaluate(() => change({ off: { L3H4: 0 } }));
-    await answered(page);
     await look();
     const names = await page.evaluate(() => Object.keys(GLOSSARY));
     const missing = names.filter((name) => !found.has(name) && !ABSENT.includes(name) && !(name === 'duplicate'));

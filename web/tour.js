@@ -9,12 +9,13 @@ const CANDIDATES = 3; // heads that are tried for the story
 const AS_WELL = 0.5; // of the largest weight on a token: who has as much looks there, too
 const MOST_NAMED = 6; // heads in a sentence
 const MARGIN = 24; // px around what a step speaks of
-const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page scrolls to it
+const SETTLES_MS = 1500; // what a step shows grows and moves meanwhile, and the page scrolls to it
 
 (() => {
   const card = byId('guide');
   let told = null; // the step that set the state last
-  let settlesAt = 0;
+  let settlesAt = 0; // 0: the reader has acted, and nothing scrolls any more
+  let awaited = false; // the engine owed an answer when the card was placed last
 
   /*
    * The story's parts, in whatever text and model: the last token, the head, the token it looks at, the guess. Where the
@@ -117,20 +118,30 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     change(set(story.head));
     for (const element of document.querySelectorAll('.spotlight')) element.classList.remove('spotlight');
     document.querySelector(at).classList.add('spotlight');
-    settlesAt = performance.now() + SETTLES_MS;
+    settlesAt = 0;
     requestAnimationFrame(() => requestAnimationFrame(() => {
       if (moment) byId('step-choice').querySelector(`input[value="${moment}"]`)?.click();
+      settlesAt = performance.now() + SETTLES_MS;
       if (state.tour === step) place();
     }));
   }
 
+  /* Whether the page may scroll: for a moment, from when the step's last answer has come; a slow machine takes seconds to it. */
+  function settles() {
+    const waits = [asking?.kind, ...wanted.keys()].some((kind) => kind && !['heads', 'rest'].includes(kind));
+    if (settlesAt > 0 && (waits || awaited)) settlesAt = performance.now() + SETTLES_MS;
+    awaited = waits;
+    return performance.now() < settlesAt;
+  }
+  for (const act of ['wheel', 'touchmove', 'keydown', 'pointerdown']) addEventListener(act, () => { settlesAt = 0; }, { capture: true, passive: true });
+
   /* The boxes in the document that a step speaks of: the first of a list, and the part in sight of one that scrolls sideways. */
-  function boxesSeen() {
+  function boxesSeen(scrolls) {
     const selectors = steps[state.tour].seen();
     card.dataset.seen = selectors.join(' ; '); // for who looks whether it does
     const found = selectors.map((selector) => document.querySelector(selector)).filter((element) => element?.checkVisibility());
     return found.map((element) => {
-      const frame = performance.now() < settlesAt ? element.closest('.strip-frame') : null;
+      const frame = scrolls ? element.closest('.strip-frame') : null;
       if (frame) frame.scrollLeft += element.getBoundingClientRect().left - frame.getBoundingClientRect().left - (frame.clientWidth - element.offsetWidth) / 2;
       const { left, right, top, bottom } = element.getBoundingClientRect();
       return { left, right, top: top + scrollY, bottom: bottom + scrollY };
@@ -142,14 +153,15 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
    * it; where there is no room for all, the card covers as little as can be, and the first thing is in sight.
    */
   function place() {
-    const boxes = boxesSeen();
+    const mayScroll = settles();
+    const boxes = boxesSeen(mayScroll);
     if (boxes.length === 0) return;
     const { width, height } = card.getBoundingClientRect();
     const gap = Math.min(24, innerWidth - width);
     const upper = Math.min(...boxes.map((box) => box.top));
     const lower = Math.max(...boxes.map((box) => box.bottom));
     const furthest = document.documentElement.scrollHeight - innerHeight;
-    const scrolls = performance.now() < settlesAt
+    const scrolls = mayScroll
       ? [scrollY, upper - MARGIN, lower + MARGIN - innerHeight, lower + MARGIN + height + gap - innerHeight, upper - MARGIN - height - gap, boxes[0].top - MARGIN]
       : [scrollY];
     let best = null;
@@ -229,5 +241,7 @@ const SETTLES_MS = 1500; // what a step asks for comes meanwhile, and the page s
     if (event.key === 'ArrowLeft' && !event.target.closest('#boxes, #grid, #tokens')) change({ tour: Math.max(0, state.tour - 1) });
     if (event.key === 'Escape') leave();
   });
-  addPart(['tour', 'run', 'source', 'lens', 'unanswered', 'off', 'changes', 'explained', 'size'], drawCard, 'always');
+  const about = ['tour', 'run', 'source', 'lens', 'unanswered', 'off', 'changes', 'explained', 'size'];
+  addPart(about, drawCard, 'always');
+  addPart(about, () => requestAnimationFrame(() => state.tour !== null && story && isReady() && place()), 'late'); // it moves the others
 })();
