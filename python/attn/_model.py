@@ -114,9 +114,10 @@ class Model:
 
     # Tokens.
 
-    def _tokenize(self, text: str, flags: int, file: Optional[OpenFile] = None) -> NDArray[np.int32]:
+    @staticmethod
+    def _tokenize(file: OpenFile, text: str, flags: int) -> NDArray[np.int32]:
         data = text.encode()
-        return _ids(library.attn_tokenize, len(data) + 2, (file or self._opened()).pointer, data, len(data), flags)
+        return _ids(library.attn_tokenize, len(data) + 2, file.pointer, data, len(data), flags)
 
     def chat_tokens(self, messages: Iterable[Mapping[str, str]], *, add_generation_prompt: bool = True,
                     template: Optional[str] = None) -> NDArray[np.int32]:
@@ -133,8 +134,8 @@ class Model:
             thoughts = next((key for key in ("thoughts", "thinking", "reasoning_content") if message.get(key) is not None), "thoughts")
             rows.append(Message(*[_c_string(message.get(key), key) for key in ("role", "content", thoughts)]))
         options = ChatOptions(_c_string(template, "template"), not add_generation_prompt)
-        return _ids(library.attn_chat, 512, self._opened().pointer, (Message * len(rows))(*rows), len(rows),
-                    ctypes.byref(options))
+        file = self._opened()  # which another thread may close while the engine works
+        return _ids(library.attn_chat, 512, file.pointer, (Message * len(rows))(*rows), len(rows), ctypes.byref(options))
 
     def to_tokens(self, text: Text, prepend_bos: Optional[bool] = None, special: bool = False) -> NDArray[np.int32]:
         """
@@ -144,12 +145,12 @@ class Model:
         file = self._opened()
         if not isinstance(text, str):
             return as_ids(text)
-        ids = self._tokenize(text, TOKENIZE_SPECIAL if special else 0)
+        ids = self._tokenize(file, text, TOKENIZE_SPECIAL if special else 0)
         bos = library.attn_token_bos(file.pointer)
         if prepend_bos and bos < 0:
             raise AttnError("the vocabulary has no token that begins a text")
         if prepend_bos is None:
-            ends = self._tokenize("a", TOKENIZE_ENDS)  # which may have tokens at its end alone
+            ends = self._tokenize(file, "a", TOKENIZE_ENDS)  # which may have tokens at its end alone
             prepend_bos = bool(bos >= 0 and len(ends) and ends[0] == bos)
         return np.concatenate([[bos], ids]).astype(np.int32) if prepend_bos else ids
 
@@ -452,7 +453,7 @@ class Model:
         """Whether a token is read in texts only where control tokens are. file: of a text that may outlive this model."""
         if token not in self._control:
             name = self._bytes(file, token).decode("utf-8", "replace")
-            alone = [bool(name) and list(self._tokenize(name, flags, file)) == [token] for flags in (TOKENIZE_SPECIAL, 0)]
+            alone = [bool(name) and list(self._tokenize(file, name, flags)) == [token] for flags in (TOKENIZE_SPECIAL, 0)]
             self._control[token] = alone == [True, False]
         return self._control[token]
 

@@ -138,7 +138,8 @@ class Weights(Mapping[str, Floats]):
             rows = rows.swapaxes(-1, -2)
         elif rows.shape[-2] == 1:
             rows = rows[..., 0, :]
-        n_key = int(library.attn_model_n_striped(self._model._opened().pointer))
+        file = self._model._opened()  # which another thread may close
+        n_key = int(library.attn_model_n_striped(file.pointer))
         if n_key == 0 or short.endswith("norm.weight"):
             return rows
         n_value, d_inner = (self._rows[f"blocks.{layer}.linear_attn.{each}"].n_cols for each in ("A", "out_proj.weight"))

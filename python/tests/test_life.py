@@ -15,9 +15,11 @@ import weakref
 import numpy as np
 
 import attn
-from common import DEFAULT, LONG, SANITIZED, TREE, fails, model, reference
+from attn._library import library
+from common import DEFAULT, LONG, SANITIZED, TREE, fails, model, opened, reference
 
 GPT2 = reference("gpt2-f32")
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}"
 
 
 def test_what_does_not_open():
@@ -146,6 +148,33 @@ def test_a_closed_model_is_an_exception():
         with fails(attn.AttnError, "the session is closed"):
             call()
     assert "closed" in repr(session)
+
+
+def test_a_file_stays_open_while_it_is_used():
+    """Another thread may close the model as soon as the engine works, for the interpreter's lock is given up."""
+    uses = {"attn_chat": ("gpt2-f32", lambda it: it.chat_tokens([{"role": "user", "content": "a" * 600}], template=TEMPLATE)),
+            "attn_tokenize": ("gpt2-f32", lambda it: it.to_tokens("the cat", False)),
+            "attn_model_n_striped": ("qwen35", lambda it: it.weights["blocks.0.linear_attn.A"]),
+            "attn_weight": ("gpt2-f32", lambda it: it.W_E), "attn_feed": ("gpt2-f32", lambda it: it.run("the cat")),
+            "attn_token_text": ("gpt2-f32", lambda it: it.to_string([65, 66]))}
+    for function, (name, use) in uses.items():
+        loaded, real, seen = opened(name), getattr(library, function), []
+
+        def closes(*arguments):
+            file = weakref.ref(loaded._file) if loaded._file else seen[-1]
+            loaded.close()
+            seen.append(file)
+            assert file() is not None, f"{function} works on a file that is closed"
+            return real(*arguments)
+
+        setattr(library, function, closes)
+        try:
+            use(loaded)
+        except attn.AttnError as error:  # what follows may find it closed
+            assert "the model is closed" in str(error)
+        finally:
+            setattr(library, function, real)
+        assert seen and seen[-1]() is None, function
 
 
 def test_a_text_under_way_outlives_its_model():
