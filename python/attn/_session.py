@@ -83,22 +83,41 @@ class Watch:
     def __enter__(self) -> Watch:
         self.raised, self.wants_end = None, False
         if threading.current_thread() is threading.main_thread():
-            for number in signal.valid_signals():
-                handler = signal.getsignal(number)
-                if callable(handler) and not isinstance(handler, signal.Handlers):
-                    self._handlers[number] = handler
-                    signal.signal(number, self._hear)
+            try:
+                for number in signal.valid_signals():
+                    handler = signal.getsignal(number)
+                    if callable(handler) and not isinstance(handler, signal.Handlers):
+                        self._handlers[number] = handler
+                        signal.signal(number, self._hear)
+            except BaseException:  # one that is still in its place raised
+                self._give_back()
+                raise
         self.at_work = True
         return self
 
     def __exit__(self, *_: object) -> None:
         self.at_work = False
-        handlers, self._handlers = self._handlers, {}
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Each handler is put in its place, and gets what was heard; what they raise meanwhile comes out behind all that."""
+        handlers, raised = dict(self._handlers), None
+        while self._handlers:
+            number = next(iter(self._handlers))
+            try:
+                if signal.getsignal(number) == self._hear:  # else one of them has put another there
+                    signal.signal(number, handlers[number])
+                del self._handlers[number]
+            except BaseException as error:
+                raised = raised or error
         while self._pending:
             number, frame = self._pending.pop(0)
-            handlers[number](number, frame)
+            try:
+                handlers[number](number, frame)
+            except BaseException as error:
+                raised = raised or error
+        if raised is not None:
+            raise raised
 
     def _hear(self, number: int, frame: Any) -> None:
         if self._in_python and number in self._handlers:

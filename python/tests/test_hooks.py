@@ -1,4 +1,6 @@
 """Functions on hooks change what they say they change: as ablate and patch do it, and as the formula has it."""
+import os
+import signal
 import threading
 
 import numpy as np
@@ -361,6 +363,43 @@ def test_a_feed_that_raised_has_fed_nothing():
                 assert session.tokens.tolist() == held[:1], (name, hook)
                 breaks.clear()
                 assert np.array_equal(session.sync([1, 2, 3]), loaded.run([1, 2, 3])[-1])
+
+
+def test_handlers_stay_in_their_places():
+    """Handlers of signals: one raises while others are exchanged for the engine's work, one puts another in its own place."""
+    def raises(number, frame):
+        raise ValueError("time is up")
+
+    real, before, at = signal.signal, [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)], 0
+
+    def exchange(number, handler):
+        nonlocal at
+        at -= 1
+        if at == 0:
+            os.kill(os.getpid(), sent)
+        return real(number, handler)
+
+    try:
+        real(signal.SIGINT, signal.default_int_handler)
+        real(signal.SIGALRM, raises)
+        for sent, kind in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGALRM, ValueError)):
+            for first in range(1, 5):  # two are taken away, and put back
+                at, signal.signal = first, exchange
+                try:
+                    model().run("the cat")
+                    raise AssertionError(f"{kind.__name__} was lost")
+                except kind:
+                    assert at <= 0
+                finally:
+                    signal.signal = real
+                places = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM)
+                assert places == (signal.default_int_handler, raises), (sent, first, places)
+        real(signal.SIGINT, lambda number, frame: signal.signal(number, signal.SIG_IGN))
+        model().run_with_hooks("the cat", [("logits", lambda array, name: os.kill(os.getpid(), signal.SIGINT))])
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGALRM), before):
+            real(number, handler)
 
 
 def test_ids_are_copied():
