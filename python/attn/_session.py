@@ -257,9 +257,10 @@ class Session:
         and the session may hold nothing then.
         """
         ids = as_ids(tokens)
-        if whole("n_logits", n_logits) > ids.size > 0:
+        n_logits = whole("n_logits", n_logits)
+        if n_logits > ids.size > 0:
             raise ValueError(f"logits of {n_logits} tokens are wanted, but {ids.size} are fed")
-        logits = np.empty((n_logits, self._n_vocab), np.float32)
+        logits = np.empty((min(n_logits, ids.size), self._n_vocab), np.float32)  # of no tokens there are none: the engine says so
         self._feed_into(ids, logits)
         return logits
 

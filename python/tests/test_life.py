@@ -57,8 +57,9 @@ def test_what_is_not_fed():
     with model().session() as session:
         with fails(ValueError, "logits of 3"):
             session.feed([1], 3)
-        with fails(attn.AttnError, "no tokens"):
-            session.feed([])
+        for n_logits in (1, 2**40):
+            with fails(attn.AttnError, "no tokens"):
+                session.feed([], n_logits)
         for position, kind in ((-1, ValueError), (2**70, ValueError), (1.5, TypeError), ("1", TypeError)):
             with fails(kind, "position is"):
                 session.rewind(position)
