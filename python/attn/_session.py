@@ -260,7 +260,7 @@ class Session:
         n_logits = whole("n_logits", n_logits)
         if n_logits > ids.size > 0:
             raise ValueError(f"logits of {n_logits} tokens are wanted, but {ids.size} are fed")
-        logits = np.empty((min(n_logits, ids.size), self._n_vocab), np.float32)  # of no tokens there are none: the engine says so
+        logits = np.empty((min(n_logits, ids.size), self._n_vocab), np.float32)  # the engine refuses no tokens
         self._feed_into(ids, logits)
         return logits
 
