@@ -219,6 +219,17 @@ async function testSteps() {
     await settle(page);
     const dots = await page.locator('#picture .answers li:not(.later) output').evaluateAll((list) => list.map((output) => output.value));
     texts.forEach(([key], i) => shows(dots[i], keys.find((one) => one.key === key).dot, `the picture's dot product with key ${key}`));
+    const of = texts.map(([key]) => keys.find((one) => one.key === key).dot);
+    const best = of.indexOf(Math.max(...of));
+    const widths = await page.locator('#picture .wires path').evaluateAll((list) => list.map((wire) => Number(wire.getAttribute('stroke-width'))));
+    check(widths.length === of.length && widths.every((width, i) => i === best || width < widths[best]), 'the thickest wire leads to the key that fits best', widths.join());
+    const ends = await page.locator('#picture .answers li:not(.later) .bar-of').evaluateAll((list) => list.map(({ style }) => {
+      const part = Number(style.getPropertyValue('--share'));
+      const from = parseFloat(style.getPropertyValue('--at')) / 100 * (1 - part);
+      return [from, from + part];
+    }));
+    const [least, range] = [Math.min(0, ...of), Math.max(0, ...of) - Math.min(0, ...of)];
+    of.forEach((dot, i) => check([Math.min(dot, 0), Math.max(dot, 0)].every((end, j) => Math.abs(ends[i][j] - (end - least) / range) < 0.002), `its bar goes from 0 to the side of its sign (${dot})`, ends[i].join()));
     await page.check('input[name=step][value="0"]');
   }
   await page.locator('#pace').fill('3');

@@ -75,6 +75,21 @@
     return Math.abs(scale * Math.sqrt(dHead) - 1) < 1e-6 && cap === null && !slopes;
   }
 
+  /* Where the bar of a number begins, and how long it is, as shares of an axis that holds all the numbers and 0. */
+  function axisOf(numbers) {
+    const finite = numbers.filter(Number.isFinite);
+    const least = Math.min(0, ...finite);
+    const range = Math.max(0, ...finite) - least || 1;
+    return (number) => (Number.isFinite(number) ? [(Math.min(number, 0) - least) / range, Math.abs(number) / range] : [0, 0]);
+  }
+
+  /* From 0, the key that fits worst, to 1, the one that fits best. */
+  function fits(numbers) {
+    const least = Math.min(...numbers);
+    const range = Math.max(...numbers) - least;
+    return numbers.map((number) => (range > 0 ? (number - least) / range : 1));
+  }
+
   /*
    * The query's answer to each key, as bars that change from step to step: dot products, scaled, masked, shares of one;
    * then the values, as thick as their shares, flow together.
@@ -88,8 +103,8 @@
     const keys = heaviest(known.keys, FEW);
     const masked = Array.from({ length: Math.min(MASKED, run.n - 1 - state.query) }, (_, i) => state.query + 1 + i);
     const at = step === 0 ? 5 : step;
-    const largest = Math.max(...keys.map((one) => Math.abs(one.dot))) || 1;
-    const amountOf = (one) => [Math.abs(one.dot) / largest, Math.abs(one.score) / largest, Math.abs(one.score) / largest, one.weight, one.weight][at - 1];
+    const numberOf = (one) => (at === 1 ? one.dot : at < 4 ? one.score : one.weight);
+    const axis = axisOf(at < 4 ? keys.flatMap(({ dot, score }) => [dot, score]) : [0, 1]);
     const textOf = (one) => [fixed(one.dot, 2), fixed(one.score, 2), `${fixed(one.score, 2)} + 0`, percent(one.weight), `${one.weight.toFixed(3)} × ${one.norm.toFixed(2)}`][at - 1];
     const ids = [...keys.map(({ key }) => key), ...masked].join(' ');
     const fresh = picture.dataset.of !== `${name} ${state.query} ${ids} ${state.language}`;
@@ -106,14 +121,17 @@
     picture.dataset.step = at;
     const rows = [...picture.querySelectorAll('.answers li')];
     keys.forEach((one, i) => {
-      rows[i].querySelector('.bar-of').style.setProperty('--share', share(amountOf(one)));
-      rows[i].querySelector('.bar-of').classList.toggle('negative', at < 4 && one.score < 0);
+      const [from, part] = axis(numberOf(one));
+      rows[i].querySelector('.bar-of').style.setProperty('--share', share(part));
+      rows[i].querySelector('.bar-of').style.setProperty('--at', `${(100 * from / (1 - part) || 0).toFixed(2)}%`); // as CSS places a background
+      rows[i].querySelector('.bar-of').classList.toggle('negative', numberOf(one) < 0);
       rows[i].querySelector('output').value = textOf(one);
     });
     masked.forEach((key, i) => {
       const row = rows[keys.length + i];
       row.classList.add('later');
       row.querySelector('.bar-of').style.setProperty('--share', at < 3 ? '0.5' : '0');
+      row.querySelector('.bar-of').style.setProperty('--at', '0%');
       row.querySelector('.bar-of').classList.toggle('unknown', at < 3);
       row.querySelector('output').value = at < 3 ? '?' : at === 3 ? '−∞' : '0';
     });
@@ -122,12 +140,12 @@
     const shares = [...keys, ...(others > 0.0005 ? [{ key: null, weight: others }] : []), ...(known.learned > 0 ? [{ key: null, weight: known.learned, sink: true }] : [])];
     stack.replaceChildren(...(at >= 4 ? shares : []).map((one) => make('span', { style: { '--part': one.weight.toFixed(4) }, class: one.sink ? 'sink' : one.key === null ? 'rest' : null, title: `${one.key === null ? '…' : labelOf(one.key)} ${one.weight.toFixed(4)}` }, one.weight > 0.06 ? make('bdi', {}, one.key === null ? '…' : labelOf(one.key)) : null)));
     picture.querySelector('.sum p').textContent = [say('picture dot'), say('picture scale', fixed(run.facts.score_scale, 4)), say('picture mask'), say('picture softmax'), say('picture values')][at - 1];
-    drawWires(picture, keys.map((one) => (at < 4 ? amountOf(one) : one.weight)), at);
+    drawWires(picture, at < 4 ? fits(keys.map(numberOf)) : keys.map(numberOf), at);
     const left = known.keys.length - keys.length;
     redraw(byId('step-note'), left > 0 ? say('lighter keys', left, others.toFixed(4)) : '');
   }
 
-  /* Wires run from the query to each key; in the last step also from each key to the sum, as strong as its share. */
+  /* Wires run from the query to each key, thick to the one that fits best; in the last step also from each key to the sum, as strong as its share. */
   function drawWires(picture, amounts, at) {
     const frame = picture.getBoundingClientRect();
     const asks = picture.querySelector('.asks b').getBoundingClientRect();
