@@ -125,6 +125,8 @@ async function testFirstScreen(_, live) {
     return [left, right, middle(key), middle(state.query)];
   });
   check(Math.abs(arc[0] - arc[2]) < 12 && Math.abs(arc[1] - arc[3]) < 12, 'an arc leads from the token to where its head looks', arc.join());
+  await resize(page, 1265, 800); // 1280 less a bar that scrolls
+  check(await page.evaluate(() => document.querySelector('.strip-frame').scrollWidth <= document.querySelector('.strip-frame').clientWidth), 'the whole strip of the model is in sight, to the logits');
   await resize(page, 390, 844);
   const order = await page.evaluate(() => ['#telling', '#tokens', '#expected', '#boxes', '#look'].map((selector) => document.querySelector(selector).getBoundingClientRect().top));
   check(order.every((top, i) => i === 0 || top > order[i - 1]), 'on a phone the same order in one column', order.join());
