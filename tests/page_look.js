@@ -377,7 +377,7 @@ async function testEmpty(live) {
 
 /* A number that is cut is another one: how many other tokens there are is told whole, with a change made, too. */
 async function testOthersWhole(live) {
-  const page = await open(`${live}#off=L3H4%3D0`);
+  const page = await open(`${live}#off=L3H4%3D0,L4H0%3D0,L5H0%3D0`);
   await answered(page);
   for (const language of ['en', 'zh'])
     for (const large of [false, true])
@@ -390,6 +390,15 @@ async function testOthersWhole(live) {
           return name.scrollWidth > name.clientWidth || over ? `${name.textContent} ${over}` : '';
         });
         check(cut === '', `it is whole at ${width} px, ${language}${large ? ', large' : ''}`, cut);
+        const close = await page.evaluate(() => [...document.querySelectorAll('#expected li .row')].flatMap((row) => {
+          const [p, change] = [...row.children].slice(-2).map((element) => {
+            const range = document.createRange();
+            range.selectNodeContents(element);
+            return range.getBoundingClientRect();
+          });
+          return change.width > 0 && change.left - p.right < 4 ? [row.textContent] : [];
+        }));
+        check(close.length === 0, `a share and its change stand apart at ${width} px, ${language}${large ? ', large' : ''}`, close.join(' | '));
       }
   await close(page, 'the others');
 }
