@@ -74,8 +74,9 @@
       return;
     }
     const fact = (name, key, ...value) => make('div', {}, make('dt', {}, name), make('dd', { 'data-key': key }, ...value));
+    const [before, behind] = say('lens place', columns[cell.column], '|').split('|');
     readout.replaceChildren(
-      make('h3', {}, make('span', { class: 'dim' }, `${columns[cell.column]}, ${say('after')} `), placeOf(cell.position)),
+      make('h3', {}, make('span', { class: 'dim' }, before), placeOf(cell.position), make('span', { class: 'dim' }, behind)),
       make('dl', {}, fact(say('final answer'), 'final', make('bdi', {}, labelOfId(answer.final))),
         fact(say('its probability'), 'p', percent(answer.p)), fact(say('its rank'), 'rank', String(answer.rank))),
       make('p', { class: 'dim' }, say('likeliest here')),

@@ -271,7 +271,7 @@ const WORDS = {
   layers: ['Layer by layer', '逐层'],
   'lens text': ['The logit lens: what the model would answer if the residual stream left it before each layer, its final norm and unembedding applied there. A cell names the likeliest token; its colour is the probability, at that point, of the token that the model answers in the end.', 'logit 透镜：如果残差流在各层之前就离开模型，并在那里经过最终归一化和反嵌入，模型会怎样回答。每格写出最可能的词元；颜色是模型最终答案在该处的概率。'],
   'lens label': ['Likeliest token before each layer', '各层之前最可能的词元'],
-  after: ['after', '在'],
+  'lens place': ['{0}, after {1}', '{0}，{1} 之后'],
   'final answer': ['final answer', '最终答案'],
   'its probability': ['its probability here', '它在此处的概率'],
   'its rank': ['its rank here', '它在此处的排名'],
