@@ -76,8 +76,9 @@ async function testTour(live) {
   shows((await card(page)).words.match(/[\d.]+ %/g)[2], withoutHeads(heads).ablated, 'and it is so', ERROR);
   check((await card(page)).words.includes(head) && await page.isVisible('#guide'), 'while the card stays');
   check((await page.evaluate(() => Object.keys(state.off).join())) === heads.join(), 'the switch of the card is that of all of them');
+  check((await textOf(page, '#guide .main')) === 'Try your own', 'the last step leads to the text');
   await click(page, '#guide .main');
-  check(await page.isHidden('#guide'), 'the last step ends the tour');
+  check(await page.isHidden('#guide'), 'and ends the tour');
   check((await page.locator('.spotlight').count()) === 0, 'and nothing is pointed at');
   await close(page, 'the tour');
 }
@@ -136,7 +137,9 @@ async function testTourFrozen() {
       check(wordCount(told.words) <= 40, `${what}, step ${at + 1} says at most forty words`, told.words);
       if (at === 4) check((await page.locator('#written li').count()) === 10, `${what}, the fifth step shows what the head writes`, await textOf(page, '#written'));
       if (at === 4 && what !== 'frozen') check((await page.locator('#written li').evaluateAll((list) => list.map((row) => row.dataset.id))).includes(String(raisedBy('3', '4')[0].id)), 'and what it raises most');
-      if (at < STEPS - 1 || what === 'frozen') return;
+      if (at < STEPS - 1) return;
+      check((await textOf(page, '#guide .main')) === 'End', `${what}, it ends where nothing can be tried`);
+      if (what === 'frozen') return;
       shows(told.words.match(/[\d.]+ %/g)[0], baseline, 'the last step’s probability');
       shows(told.words.match(/[\d.]+ %/g)[1], ablated, 'and what it becomes', ERROR);
     });

@@ -217,7 +217,7 @@ const SETTLES_MS = 1500; // what a step shows grows and moves meanwhile, and the
       make('div', { class: 'controls' },
         make('button', { type: 'button', disabled: step === 0, on: { click: () => go(step - 1) } }, say('back')),
         make('div', { class: 'progress', 'aria-hidden': 'true' }, ...steps.map((_, i) => make('span', { class: i === step ? 'here' : null }))),
-        make('button', { type: 'button', class: 'main', on: { click: () => (last ? leave(isLive() ? 'editor' : 'tour-start') : go(step + 1)) } }, say(last ? 'done' : 'forth'))),
+        make('button', { type: 'button', class: 'main', on: { click: () => (last ? leave(isLive() ? 'editor' : 'tour-start') : go(step + 1)) } }, say(!last ? 'forth' : isLive() ? 'done' : 'end'))),
     );
     card.dataset.drawn = drawn;
     if (told !== step) {

@@ -316,6 +316,7 @@ const WORDS = {
   leave: ['Leave the tour', '离开导览'],
   resume: ['Resume tour', '继续导览'],
   done: ['Try your own', '自己试试'],
+  end: ['End', '结束'],
   'of steps': ['{0} of {1}', '第 {0} 步，共 {1} 步'],
   'tour 1': ['Pieces', '词元'],
   'tour 1 text': ['The text becomes {0} token{0s}: words and pieces of words. A name that no training text holds falls into several. Touch one: how surprised was the model? The darker, the more.', '文本先变成 {0} 个词元：词，或词的碎片。训练文本里没有的名字会裂成几块。点一个看看：模型有多意外？颜色越深越意外。'],
