@@ -325,7 +325,7 @@ const WORDS = {
   'tour 3': ['A question', '发问'],
   'tour 3 text': ['Where does that come from? In each head the chosen token asks a question, its query. Every token up to it answers with a key. Query times key: how well do they fit?', '这从何而来？在每个头里，所选词元发问，即查询；到它为止的每个词元以键作答。查询乘以键：有多契合？'],
   'tour 4': ['Shares', '份额'],
-  'tour 4 text': ['Scaled and masked, the softmax turns the products into shares of one. “{0}” gets {1}. Later tokens get none: while it learned, the model must not peek.', '经过缩放和掩码，softmax 把点积变成总和为一的份额。“{0}”得到 {1}。之后的词元得不到：学习时不许偷看。'],
+  'tour 4 text': ['Scaled and masked, the softmax turns the products into shares of one. “{0}” gets {1}. Later tokens get none: the model learned without peeking.', '经过缩放和掩码，softmax 把点积变成总和为一的份额。“{0}”得到 {1}。之后的词元得不到：学习时不许偷看。'],
   'tour 5': ['What moves', '流动'],
   'tour 5 text': ['The values flow in by their shares. This head found the earlier “{0}” and carries over what followed it: “{1}”. That is an induction head: it continues a pattern. See what it raises.', '值按份额流入。这个头找到更早的“{0}”，把随后的“{1}”搬过来。这就是归纳头：它延续模式。看看它提高了什么。'],
   'tour 5 other': ['The values flow in by their shares. This head looks at “{1}” and carries over what it found there. See which next tokens that raises, and which it lowers.', '值按份额流入。这个头看向“{1}”，把在那里找到的搬过来。看看它提高了哪些词元，又降低了哪些。'],
