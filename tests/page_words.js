@@ -269,6 +269,19 @@ async function testTourPlaces(_, live) {
         check(inSight, `the strip scrolls to the head, ${what}`);
       }
     }
+  await resize(page, 360, 640); // no room for all: the picture goes before the controls above it
+  for (const step of [2, 3]) {
+    await page.evaluate((to) => change({ tour: to }), step);
+    await answered(page);
+    const isSeen = () => {
+      const card = byId('guide').getBoundingClientRect();
+      const [row, asks] = byId('guide').dataset.seen.split(' ; ').map((selector) => document.querySelector(selector)?.getBoundingClientRect());
+      return !!asks && [row, asks].every(({ top, bottom }) => top >= 0 && bottom <= innerHeight && (bottom <= card.top || top >= card.bottom));
+    };
+    await until(page, isSeen, null, `a small phone shows the query and the key it finds, step ${step + 1}`);
+  }
+  await page.evaluate(() => change({ tour: 6 }));
+  await answered(page);
   await resize(page, 1280, 720);
   await page.evaluate(() => change({ language: 'en' }));
   await settle(page);

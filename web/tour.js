@@ -106,8 +106,8 @@ const SETTLES_MS = 1500; // what a step shows grows and moves meanwhile, and the
   const steps = [
     { at: '#sentence', set: () => ({ query: run.n - 1, off: {} }), seen: () => ['#tokens', '#token'] },
     { at: '#next', set: () => ({ query: run.n - 1, off: {}, temperature: 1, topP: 1, plainSteps: Sampling.others().length > 0 || Sampling.hasOrder() }), seen: () => ['#expected li', '#temperature'] },
-    { at: '#look', set: large('steps'), step: 1, seen: () => ['#step-choice', answer()] },
-    { at: '#look', set: large('steps'), step: 4, seen: () => ['#step-choice', answer()] },
+    { at: '#look', set: large('steps'), step: 1, seen: () => [answer(), '#picture .asks', '#step-choice'] },
+    { at: '#look', set: large('steps'), step: 4, seen: () => [answer(), '#picture .asks', '#step-choice'] },
     { at: '#look', set: large('writes'), seen: () => ['#written h3', '#written li'] },
     { at: '#model', set: () => ({ query: run.n - 1, part: 'logits', off: {} }), seen: () => ['#boxes .guess', '#boxes .ending[data-part="logits"]'] },
     { at: '#model', set: (head) => ({ query: run.n - 1, heads: [head], part: head, pinned: true, off: {} }), seen: () => [headBox(), '#expected li'] },
