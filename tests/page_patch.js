@@ -97,6 +97,8 @@ async function checkPatch(url, grids = GRIDS) {
     for (const [width, height] of [[1440, 900], [1366, 768], [1024, 768], [390, 844], [360, 800]]) {
       await resize(page, width, height);
       check(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth), `nothing hangs over at ${width} px, ${language}`);
+      const cut = await page.locator('#patch-grid [role=gridcell]').evaluateAll((list) => list.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent));
+      check(cut.length === 0, `no number of the grid is cut at ${width} px, ${language}`, cut.join());
     }
   }
   check(/^取自原文运行|^两次运行完全相同/.test(await textOf(page, '#patch-cell')), 'in Chinese, too', await textOf(page, '#patch-cell'));
