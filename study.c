@@ -47,8 +47,12 @@ static const View *find_view(const char *name) {
     return NULL;
 }
 
-static bool no_such_view(const char *name, Error *error) {
+/* `second` is the word behind the name. */
+static bool no_such_view(const char *name, const char *second, Error *error) {
     const char *names[N_VIEWS];
+    if (find_view(second))
+        return error_set(error, "there is no command '%s'; the command comes first: ./study %s %s", name,
+                         second, name);
     for (size_t i = 0; i < N_VIEWS; i++) names[i] = views[i]->name;
     const char *nearest = nearest_name(name, names, N_VIEWS);
     return nearest ? error_set(error, "there is no command '%s'; did you mean %s?", name, nearest)
@@ -72,7 +76,7 @@ int main(int argc, char **argv) {
     if (view)
         code = view_command(view, NULL, argc - 1, argv + 1, &error);
     else if (argc > 1)
-        no_such_view(name, &error);
+        no_such_view(name, argc > 2 ? argv[2] : "", &error);
     else
         error_set(&error, "no command is named: ./study COMMAND MODEL -p TEXT (see ./study --help)");
     if (code == EXIT_SUCCESS && !end_output("report", &error)) code = EXIT_BAD_INPUT;

@@ -7,6 +7,7 @@ static void test_options(void) {
         {"$study nets $g",
          {"there is no command 'nets': see ./study --help\n"},
          2}, /* two slips in a short word */
+        {"$study $g next -p Hi", {"'; the command comes first: ./study next "}, 2},
         {"$study -h", {"usage: study COMMAND"}},
         {"$study next $g -p Hi --kv f16 --top 1", {"\nentropy "}},
         {"$study next $g -p Hi --kv f32 --top 1", {"\nentropy "}},
