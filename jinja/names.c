@@ -1,7 +1,8 @@
 /*
  * Which scope of a template a name belongs to (parser.h). As jinja2's idtracking.py (3.1) has it, that is the outermost one
- * that uses it. If what this scope does with the name first is to set it, and in no `if`, then the name is undefined
- * until that is done, for scopes within and macros too, even where the context has such a variable.
+ * that uses it. If what this scope does with the name first is to set it, then the name is undefined until that is done, for
+ * scopes within and macros too, even where the context has such a variable. An `if` sets it so when `if`, `elif` and `else`
+ * all do; without an `elif`, or in one alone, jinja2 takes the name from the context.
  */
 #include "jinja/parser.h"
 
@@ -9,15 +10,20 @@
 
 typedef struct UsedName {
     String name;
-    bool is_set; /* by what uses it first */
+    bool is_set;  /* by what uses it first */
+    bool is_ever; /* set, by what uses it first or later */
     struct UsedName *before;
 } UsedName;
 
-static const UsedName *find_name(const NameScope *scope, String name) {
-    const UsedName *used = scope->names;
-    while (used && (used->name.n != name.n || memcmp(used->name.data, name.data, name.n) != 0))
+/* The name among those from `used` on, up to `end`. */
+static UsedName *find_among(UsedName *used, const UsedName *end, String name) {
+    while (used != end && (used->name.n != name.n || memcmp(used->name.data, name.data, name.n) != 0))
         used = used->before;
-    return used;
+    return used != end ? used : NULL;
+}
+
+static UsedName *find_name(const NameScope *scope, String name) {
+    return find_among(scope->names, NULL, name);
 }
 
 void names_begin(Parser *p) {
@@ -34,12 +40,50 @@ void names_end(Parser *p, Node **body) {
 }
 
 void names_use(Parser *p, String name, bool sets) {
-    if (p->failed || find_name(p->scope, name)) return;
+    if (p->failed) return;
+    UsedName *used = find_name(p->scope, name);
+    if (used) used->is_ever |= sets;
+    if (used) return;
     if (p->names++ == TEMPLATE_MAX_NAMES) parser_fail(p, "there are too many names");
-    UsedName *used = parser_take(p, sizeof *used);
+    used = parser_take(p, sizeof *used);
     if (!used) return;
-    *used = (UsedName){name, sets && !p->scope->ifs, p->scope->names};
+    *used = (UsedName){name, sets, sets, p->scope->names};
     p->scope->names = used;
+}
+
+NameBranches names_fork(const Parser *p) {
+    return (NameBranches){.before = p->scope ? p->scope->names : NULL};
+}
+
+void names_branch(Parser *p, NameBranches *branches, size_t i) {
+    if (p->failed) return;
+    branches->names[i] = p->scope->names;
+    p->scope->names = branches->before;
+}
+
+void names_join(Parser *p, const NameBranches *branches) {
+    const UsedName *before = branches->before;
+    for (size_t i = N_BRANCHES; i-- > 0 && !p->failed;) { /* what the last one says of a name counts */
+        UsedName *later = p->scope->names;
+        for (UsedName *used = branches->names[i], *next; used && used != before; used = next) {
+            next = used->before;
+            UsedName *known = find_among(later, before, used->name);
+            if (known) {
+                known->is_ever |= used->is_ever;
+                p->names--;
+                continue;
+            }
+            bool all = used->is_set && i == N_BRANCHES - 1;
+            for (size_t j = 0; j < i && all; j++) {
+                const UsedName *other =
+                    branches->names[j] ? find_among(branches->names[j], before, used->name) : NULL;
+                all = other && other->is_ever;
+            }
+            used->is_set = all;
+            used->before = p->scope->names;
+            p->scope->names = used;
+        }
+    }
 }
 
 void names_hide(Parser *p) {

@@ -79,22 +79,31 @@ static void parse_scope(Parser *p, Node **body, const char *end) {
     names_end(p, body);
 }
 
+/* Of an `if` or `elif`: the condition, and what stands under it, whose names are those of a branch. */
+static void parse_condition(Parser *p, Node *node, NameBranches *branches) {
+    node->a = parse_tuple(p, parse_or);
+    *branches = names_fork(p);
+    node->body = parse_body(p, " elif else endif");
+    names_branch(p, branches, 0);
+}
+
 static void parse_if(Parser *p, Node *node) {
-    p->scope->ifs++;
-    for (;;) {
-        node->a = parse_tuple(p, parse_or);
-        node->body = parse_body(p, " elif else endif");
-        bool is_elif = parser_skip_name(p, "elif");
-        if (!is_elif || p->failed) break;
+    NameBranches branches, alone;
+    parse_condition(p, node, &branches);
+    while (!p->failed && parser_skip_name(p, "elif")) {
         Node *next = parser_node(p, NODE_IF);
         next->op = 1;
         node = node->other = next;
+        parse_condition(p, node, &alone);
+        names_join(p, &alone);
     }
+    names_branch(p, &branches, 1);
     if (parser_skip_name(p, "else"))
         node->other = parse_last_body(p, " endif");
     else
         parser_advance(p);
-    p->scope->ifs--;
+    names_branch(p, &branches, 2);
+    names_join(p, &branches);
 }
 
 static void parse_for(Parser *p, Node *node) {

@@ -13,7 +13,6 @@ typedef struct NameScope {
     struct NameScope *before; /* the one that began before, of all */
     struct UsedName *names;   /* the latest first */
     Node **body;              /* its statements */
-    unsigned ifs;             /* that are open in it */
 } NameScope;
 
 /* After an error all tokens are ends, so that every function comes back soon. */
@@ -72,6 +71,18 @@ void names_end(Parser *p, Node **body);
 
 /* Notes that the current scope uses a name, to set it by a statement or otherwise. */
 void names_use(Parser *p, String name, bool sets);
+
+/*
+ * What the branches of an `if` use, each as if the others were not there: names_fork before them, names_branch behind the body
+ * (0), all `elif`s together (1) and `else` (2), of which any may be missing, then names_join.
+ */
+enum { N_BRANCHES = 3 };
+typedef struct NameBranches {
+    struct UsedName *before, *names[N_BRANCHES];
+} NameBranches;
+NameBranches names_fork(const Parser *p);
+void names_branch(Parser *p, NameBranches *branches, size_t i);
+void names_join(Parser *p, const NameBranches *branches);
 
 /* When all is parsed: lets scopes begin with statements that make names undefined, where they are that until they are set. */
 void names_hide(Parser *p);
