@@ -39,8 +39,8 @@ static Any loop_attribute(const Loop *loop, Any v, String name) {
     case 4: return value_int(n);
     case 5: return value_bool(i == 0);
     case 6: return value_bool(i + 1 == n);
-    case 7: return value_int(1); /* of recursive loops, which are not known here */
-    case 8: return value_int(0);
+    case 7: return value_int(loop->depth + 1);
+    case 8: return value_int(loop->depth);
     case 9: return i > 0 ? loop->items[i - 1] : undefined(v, name);
     case 10: return i + 1 < n ? loop->items[i + 1] : undefined(v, name);
     default: return undefined(v, name);
@@ -331,6 +331,7 @@ const Builtin *find_builtin(const Builtin *table, size_t n, String name) {
 Any call_value(Render *r, Any callee, const Args *args) {
     switch ((ValueKind)callee.kind) {
     case VALUE_MACRO: return call_macro(r, callee.macro, args);
+    case VALUE_LOOP: return call_loop(r, callee.loop, args);
     case VALUE_FUNCTION: return call_builtin(r, callee.builtin, callee, args);
     case VALUE_METHOD: return call_builtin(r, callee.method->builtin, callee.method->self, args);
     case VALUE_UNDEFINED: return fail_undefined(r, callee);

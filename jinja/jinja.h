@@ -84,6 +84,9 @@ typedef struct Loop {
     const Any *items; /* [n] */
     size_t n, index;
     Any changed; /* what loop.changed was given last */
+    const struct Node *node;
+    struct Scope *scope; /* where the statement stands */
+    int64_t depth;       /* of calls of a recursive loop within it */
 } Loop;
 
 /* A method of a value that has been asked for and not yet called. */
@@ -120,7 +123,7 @@ typedef enum NodeKind {
     NODE_TEXT,
     NODE_OUTPUT, /* {{ a }} */
     NODE_IF,     /* if a: body, else: other */
-    NODE_FOR,    /* for a in b if c: body, else: other */
+    NODE_FOR,    /* for a in b if c: body, else: other; with op 1 it is recursive */
     NODE_SET,    /* a = b; without b: a = body, through the filter c, if any */
     NODE_WITH,   /* NODE_SETs from a on, then body */
     NODE_MACRO,
@@ -298,6 +301,7 @@ Any call_value(Render *r, Any callee, const Args *args);
 Any *scope_find(Render *r, String name); /* NULL: no such variable */
 void scope_set(Render *r, String name, Any value);
 Any call_macro(Render *r, const Macro *macro, const Args *args);
+Any call_loop(Render *r, const Loop *loop, const Args *args); /* loop(items), where it is recursive */
 
 /* ---- filters.c, tests.c, functions.c ---- */
 

@@ -115,17 +115,18 @@ static void parse_for(Parser *p, Node *node) {
     use_target(p, node->a, LOOPED);
     if (parser_skip_name(p, "if")) node->c = parse_expression(p);
     names_end(p, NULL);
-    if (is_name(p->token, "recursive")) parser_fail(p, "recursive loops are not known here");
+    if (parser_skip_name(p, "recursive")) node->op = 1;
     names_begin(p);
     use_target(p, node->a, LOOPED);
-    p->loops++;
+    unsigned loops = p->loops++;
     node->body = parse_body(p, " else endfor");
-    p->loops--;
+    p->loops = node->op ? 0 : loops; /* jinja2 makes a function of a recursive loop */
     names_end(p, &node->body);
     if (parser_skip_name(p, "else"))
         parse_scope(p, &node->other, " endfor");
     else
         parser_advance(p);
+    p->loops = loops;
     p->fors--;
 }
 

@@ -66,7 +66,7 @@ static void emit_items(Render *r, Any v) {
 }
 
 void emit_value(Render *r, Any v, bool repr) {
-    char number[32];
+    char number[64];
     switch ((ValueKind)v.kind) {
     case VALUE_ABSENT: break;
     case VALUE_UNDEFINED: emit_word(r, repr ? "Undefined" : ""); break;
@@ -89,6 +89,10 @@ void emit_value(Render *r, Any v, bool repr) {
     case VALUE_NAMESPACE:
         if (descend(r)) emit_items(r, v);
         r->depth--;
+        break;
+    case VALUE_LOOP:
+        snprintf(number, sizeof number, "<LoopContext %zu/%zu>", v.loop->index + 1, v.loop->n);
+        emit_word(r, number);
         break;
     default: fail(r, "a %s has no text", value_type(v));
     }

@@ -113,14 +113,13 @@ static JinjaItems select_items(Render *r, const Node *node, JinjaItems all) {
 }
 
 /* "else" is for a loop of which no turn came to its end: none was there, or all were left. */
-static Flow run_for(Render *r, const Node *node) {
+static Flow go_through(Render *r, const Node *node, Any over, int64_t depth) {
     static const String name = {"loop", 4};
-    Any over = eval(r, node->b);
     JinjaItems all = r->failed ? (JinjaItems){0} : value_items(r, over);
     if (node->c) all = select_items(r, node, all);
     Loop *loop = take(r, sizeof *loop);
     if (!loop) return GO_ON;
-    *loop = (Loop){.items = all.items, .n = all.n};
+    *loop = (Loop){.items = all.items, .n = all.n, .node = node, .scope = r->scope, .depth = depth};
     Flow flow = GO_ON;
     bool ended = false;
     for (; loop->index < all.n && flow != BREAK && !r->failed; loop->index++) {
@@ -136,6 +135,23 @@ static Flow run_for(Render *r, const Node *node) {
     flow = run_statements(r, node->other); /* which may leave the loop around */
     r->scope = before;
     return flow;
+}
+
+static Flow run_for(Render *r, const Node *node) {
+    Any over = eval(r, node->b);
+    return r->failed ? GO_ON : go_through(r, node, over, 0);
+}
+
+Any call_loop(Render *r, const Loop *loop, const Args *args) {
+    if (!loop->node->op) return fail(r, "a loop that is not 'recursive' cannot be called");
+    if (args->list.n != 1 || args->keywords.n)
+        return fail(r, "a loop is called with one value to go through");
+    size_t start = r->out->n;
+    Scope *before = r->scope;
+    r->scope = loop->scope;
+    go_through(r, loop->node, args->list.items[0], loop->depth + 1);
+    r->scope = before;
+    return cut(r, start);
 }
 
 /* A block that is left sets nothing. */

@@ -3,7 +3,7 @@
  * jinja2, trim_blocks, lstrip_blocks and loop controls: statements set, for, if, macro, call, filter, with, raw, break,
  * continue and generation; expressions whole; the filters, tests and methods that templates use; tojson as json.dumps writes
  * it, with ensure_ascii=False. Lists have append and pop, too. Left out: other templates (include, import, extends, block),
- * recursive loops, and upper and lower case beyond ASCII.
+ * and upper and lower case beyond ASCII.
  *
  * A template is a program from a stranger. Its size and nesting are bounded when it is parsed; its steps, its memory, its
  * output and the depth of its calls, one within the other, when it runs. It reads its context and the time, and nothing else.

@@ -8,7 +8,7 @@
     }
 
 TEST(is_boolean, self.kind == VALUE_BOOL)
-TEST(is_callable, self.kind >= VALUE_MACRO || self.kind == VALUE_UNDEFINED)
+TEST(is_callable, self.kind >= VALUE_LOOP || self.kind == VALUE_UNDEFINED)
 TEST(is_defined, self.kind != VALUE_UNDEFINED)
 TEST(is_undefined, self.kind == VALUE_UNDEFINED)
 TEST(is_none, self.kind == VALUE_NONE)
