@@ -390,7 +390,7 @@ static const Builtin filters[] = {
     {"sort", "reverse case_sensitive attribute", filter_sort},
     {"string", "", filter_string},
     {"sum", "attribute start", filter_sum},
-    {"title", "", string_title},
+    {"title", "", string_title_filter},
     {"tojson", "ensure_ascii indent separators sort_keys", value_to_json},
     {"trim", "chars", string_strip},
     {"unique", "case_sensitive attribute", filter_unique},

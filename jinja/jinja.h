@@ -185,6 +185,7 @@ typedef struct Render {
     uintptr_t stack; /* where the first level stood; 0: there was none yet */
     Scope *scope;
     int64_t now;
+    struct Mappings *mappings; /* NULL until a text beyond ASCII changes its case */
 } Render;
 
 /* ---- values.c ---- */
@@ -325,10 +326,15 @@ bool call_test(Render *r, String name, Any self, const Args *args);
 const Builtin *find_method(Any self, String name);
 const Builtin *find_function(String name);
 
-/* ---- strings.c, json.c: what is a filter, and often a method, too ---- */
+/* ---- case.c ---- */
+
+bool text_has_case(Render *r, Text text, char wanted); /* 'u' or 'l': it has letters, and all are such */
+
+/* ---- case.c, strings.c, json.c: what is a filter, and often a method, too ---- */
 
 BuiltinCall string_capitalize, string_escape, string_format, string_indent, string_lower, string_printf,
-    string_replace, string_strip, string_title, string_upper, string_wordcount, value_to_json, dict_items;
+    string_replace, string_strip, string_swapcase, string_title, string_title_filter, string_upper,
+    string_wordcount, value_to_json, dict_items;
 
 extern const Builtin string_methods[];
 extern const size_t n_string_methods;

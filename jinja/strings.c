@@ -1,4 +1,4 @@
-/* Filters and methods of strings, as Python has them, for texts in UTF-8. Only ASCII has upper and lower case here. */
+/* Filters and methods of strings, as Python has them, for texts in UTF-8. Upper and lower case: case.c. */
 #include "base/utf8.h"
 #include "jinja/jinja.h"
 #include "unicode/categories.h"
@@ -24,48 +24,6 @@ static Text text_in(Render *r, Any v) {
     if (v.kind != VALUE_STRING) fail(r, "a string is wanted here, not a %s", value_type(v));
     return v.kind == VALUE_STRING ? text_of(v) : text_own("", 0);
 }
-
-/* ---- Case ---- */
-
-static bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-static bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-
-/* Which case the letter i of a text is to have: 'u', 'l', or 's' for the other one. */
-typedef char CaseOf(Text text, size_t i);
-
-static Any with_case(Render *r, Any v, CaseOf *wanted) {
-    Any text = value_to_text(r, v);
-    char *out = r->failed || text.n == 0 ? NULL : take(r, text.n);
-    if (!out) return text;
-    charge_characters(r, text.n);
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.text[i], to = wanted(text_of(text), i);
-        bool turns = is_upper(c) ? to != 'u' : is_lower(c) && to != 'l';
-        out[i] = turns ? (char)(c ^ 0x20) : c;
-    }
-    return value_text((Text){out, text.n, text.marks});
-}
-
-static char upper(Text text, size_t i) { return (void)text, (void)i, 'u'; }
-static char lower(Text text, size_t i) { return (void)text, (void)i, 'l'; }
-static char swapped(Text text, size_t i) { return (void)text, (void)i, 's'; }
-static char first_upper(Text text, size_t i) { return (void)text, i == 0 ? 'u' : 'l'; }
-static char words_upper(Text text, size_t i) {
-    bool within =
-        i > 0 && (is_upper(text.data[i - 1]) || is_lower(text.data[i - 1]) || (text.data[i - 1] & 0x80));
-    return within ? 'l' : 'u';
-}
-/* The filter's words begin behind these only. */
-static char titled(Text text, size_t i) {
-    return i == 0 || strchr("-({[< \t\n\r\v\f", text.data[i - 1]) ? 'u' : 'l';
-}
-
-SHARED(string_upper) { return (void)p, (void)args, with_case(r, self, upper); }
-SHARED(string_lower) { return (void)p, (void)args, with_case(r, self, lower); }
-SHARED(string_capitalize) { return (void)p, (void)args, with_case(r, self, first_upper); }
-SHARED(string_title) { return (void)p, (void)args, with_case(r, self, titled); }
-METHOD(method_title) { return (void)p, (void)args, with_case(r, self, words_upper); }
-METHOD(method_swapcase) { return (void)p, (void)args, with_case(r, self, swapped); }
 
 /* ---- White space, parts ---- */
 
@@ -346,8 +304,8 @@ METHOD(method_isdigit) { return (void)p, (void)args, all_are(r, self, "N", "N");
 METHOD(method_isalpha) { return (void)p, (void)args, all_are(r, self, "L", "L"); }
 METHOD(method_isalnum) { return (void)p, (void)args, all_are(r, self, "L", "N"); }
 METHOD(method_isspace) { return (void)p, (void)args, all_are(r, self, "Z", "Z"); }
-METHOD(method_islower) { return UNUSED, value_bool(call_test(r, (String){"lower", 5}, self, &(Args){0})); }
-METHOD(method_isupper) { return UNUSED, value_bool(call_test(r, (String){"upper", 5}, self, &(Args){0})); }
+METHOD(method_islower) { return UNUSED, value_bool(text_has_case(r, text_of(self), 'l')); }
+METHOD(method_isupper) { return UNUSED, value_bool(text_has_case(r, text_of(self), 'u')); }
 
 const Builtin string_methods[] = {
     {"capitalize", "", string_capitalize},
@@ -381,8 +339,8 @@ const Builtin string_methods[] = {
     {"splitlines", "keepends", method_splitlines},
     {"startswith", "prefix!", method_startswith},
     {"strip", "chars", string_strip},
-    {"swapcase", "", method_swapcase},
-    {"title", "", method_title},
+    {"swapcase", "", string_swapcase},
+    {"title", "", string_title},
     {"upper", "", string_upper},
 };
 const size_t n_string_methods = sizeof string_methods / sizeof *string_methods;

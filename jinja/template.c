@@ -364,6 +364,7 @@ bool template_render(const Template *template, const Json *context, int64_t now,
     locale_end(locale);
     if (r.failed) out->n = r.out_start, marks->n = r.marks_start;
     free(own_marks.data);
+    free(r.mappings);
     pool_free(&r.pool);
     return !r.failed;
 }

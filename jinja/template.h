@@ -2,8 +2,7 @@
  * Chat templates: an interpreter of Jinja as far as they use it. It renders as Hugging Face's transformers do, with Python's
  * jinja2, trim_blocks, lstrip_blocks and loop controls: statements set, for, if, macro, call, filter, with, raw, break,
  * continue and generation; expressions whole; the filters, tests and methods that templates use; tojson as json.dumps writes
- * it, with ensure_ascii=False. Lists have append and pop, too. Left out: other templates (include, import, extends, block),
- * and upper and lower case beyond ASCII.
+ * it, with ensure_ascii=False. Lists have append and pop, too. Left out: other templates (include, import, extends, block).
  *
  * A template is a program from a stranger. Its size and nesting are bounded when it is parsed; its steps, its memory, its
  * output and the depth of its calls, one within the other, when it runs. It reads its context and the time, and nothing else.

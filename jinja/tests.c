@@ -47,19 +47,8 @@ TEST(is_odd, divides(r, self, value_int(2), 1))
 TEST(is_even, divides(r, self, value_int(2), 0))
 TEST(is_divisible, divides(r, self, p[0], 0))
 
-/* Whether a text has letters, and all of them are of this case. */
-static bool has_case(Render *r, Any v, char first) {
-    String text = string_of(value_to_text(r, v));
-    bool has = false;
-    for (size_t i = 0; i < text.n && charge(r, 1); i++) {
-        bool letter = (text.data[i] | 0x20) >= 'a' && (text.data[i] | 0x20) <= 'z';
-        if (letter && (text.data[i] & 0x20) != (first & 0x20)) return false;
-        has = has || letter;
-    }
-    return has;
-}
-TEST(is_lower, has_case(r, self, 'a'))
-TEST(is_upper, has_case(r, self, 'A'))
+TEST(is_lower, text_has_case(r, text_of(value_to_text(r, self)), 'l'))
+TEST(is_upper, text_has_case(r, text_of(value_to_text(r, self)), 'u'))
 
 static const Builtin tests[] = {
     {"!=", "other!", is_unequal},

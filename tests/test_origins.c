@@ -358,6 +358,7 @@ static void test_marks(void) {
     } cases[] = {
         {"x{{ m }}y", "xa<By", ".###."},
         {"{{ bos_token ~ role ~ m.upper() }}", "[]meA<B", "..#####"},
+        {"{{ (u ~ '\xc3\x9f' ~ m)|upper }}", "\xc3\x89SSA<B", "##..###"},
         {"{{ m|e }}<", "a&lt;B<", "######."},
         {"{{ (m ~ '\n')|tojson }}", "\"a<B\\n\"", ".###..."},
         {"{{ (m ~ '\n\"')|tojson }}", "\"a<B\\n\\\"\"", ".###....."},

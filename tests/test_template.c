@@ -256,6 +256,7 @@ static void test_bounds(void) {
          "{% endfor %}",
          "of memory"},
         {"{{ 'a'.center(9000000000000000000) }}", "too long"},
+        {"{{ ('\xc3\xa9' * 2000000)|upper|length }}", "too long"},
         {"{{ l|batch(9223372036854775807, 0)|list }}", "of memory"},
         {"{{ 'a\\nb'|indent(9000000000000000000, true) }}", "too long"},
         {"{% set s = 'a' * 500000 %}{% for i in range(99999) %}{{ 'b' in s }}{% endfor %}", "too long"},
