@@ -100,7 +100,7 @@ static int64_t slice_bound(Render *r, const Node *node, int64_t n, bool down, bo
 
 static Any slice(Render *r, Any v, const Node *node) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
-    if (!is_sequence(v)) return undefined(v, (String){"slice", 5});
+    if (!is_sequence(v)) return fail(r, "a %s cannot be sliced", value_type(v));
     Any by = node->c ? eval(r, node->c) : value_int(1);
     if (by.kind == VALUE_NONE) by = value_int(1);
     if (!is_integer(by) || by.integer == 0) return fail(r, "a slice goes by an integer that is not 0");
@@ -411,7 +411,10 @@ static Any eval_concat(Render *r, const Node *node) {
 static Any eval_item(Render *r, const Node *node) {
     Any v = eval(r, node->a);
     if (r->failed) return v;
-    if (node->b->kind == NODE_SLICE) return slice(r, v, node->b);
+    bool is_folded =
+        node->a->kind == NODE_CONST && v.kind != VALUE_STRING; /* by jinja2, for which it is undefined */
+    if (node->b->kind == NODE_SLICE)
+        return is_folded ? undefined(v, (String){"slice", 5}) : slice(r, v, node->b);
     Any key = eval(r, node->b);
     return r->failed ? v : value_item(r, v, key);
 }
