@@ -1,6 +1,8 @@
 /* Tests of templates, as jinja2's tests.py (3.1) defines them. */
 #include "jinja/jinja.h"
 
+#include <math.h>
+
 #define UNUSED (void)r, (void)self, (void)p, (void)args
 #define TEST(name, condition)                                                                                \
     static Any name(Render *r, Any self, const Any *p, const Args *args) {                                   \
@@ -39,6 +41,8 @@ TEST(is_same,
 
 /* The rest of an integer by another. */
 static bool divides(Render *r, Any self, Any by, int64_t rest) {
+    if (is_number(self) && is_number(by) && number_of(by) != 0 && !(is_integer(self) && is_integer(by)))
+        return fabs(fmod(number_of(self), number_of(by))) == (double)rest;
     if (!is_integer(self) || !is_integer(by) || by.integer == 0)
         fail(r, "a %s is not divided by a %s", value_type(self), value_type(by));
     return !r->failed && (by.integer == -1 || self.integer % by.integer == 0) == (rest == 0);
