@@ -36,32 +36,55 @@ SHARED(string_strip) { return (void)args, strip(r, self, p[0], true, true); }
 METHOD(method_lstrip) { return (void)args, strip(r, self, p[0], true, false); }
 METHOD(method_rstrip) { return (void)args, strip(r, self, p[0], false, true); }
 
+/*
+ * The characters from p[0] up to p[1] of a text, as a slice has them, and how many are before them. False where the first comes
+ * behind the end: nothing is there, not even an empty text.
+ */
+static bool range_of(Render *r, Any self, const Any *p, Text *range, int64_t *from) {
+    *range = text_of(self), *from = 0;
+    if (!is_given(p[0])) return true;
+    int64_t n = (int64_t)text_characters(r, *range), start = integer_or(r, p[0], 0),
+            end = integer_or(r, p[1], n);
+    end = end < 0 ? end + n : end < n ? end : n;
+    start = start < 0 ? start + n : start;
+    if (start < 0) start = 0;
+    if (r->failed || start > n || start > (end < 0 ? 0 : end)) return false;
+    size_t at = text_offset(r, *range, (size_t)start);
+    *range = text_part(*range, at, text_offset(r, *range, end < 0 ? 0 : (size_t)end) - at);
+    *from = start;
+    return true;
+}
+
 /* Whether the text begins, or ends, with the other. */
-static bool has_end(Render *r, Any self, Any other, bool at_end) {
+static bool has_end(Render *r, Text text, Any other, bool at_end) {
     Text part = text_in(r, other);
-    if (part.n > self.n) return false;
-    return text_equals(r, text_part(text_of(self), at_end ? self.n - part.n : 0, part.n), part);
+    if (part.n > text.n) return false;
+    return text_equals(r, text_part(text, at_end ? text.n - part.n : 0, part.n), part);
 }
 
 /* Asks the same of a text, or of each in a tuple. */
-static Any has_ends(Render *r, Any self, Any other, bool at_end) {
+static Any has_ends(Render *r, Any self, const Any *p, bool at_end) {
     bool has = false;
-    if (other.kind != VALUE_TUPLE) return value_bool(has_end(r, self, other, at_end));
-    for (size_t i = 0; i < other.items->n && !has && !r->failed; i++)
-        has = has_end(r, self, other.items->items[i], at_end);
+    Text range;
+    int64_t from;
+    const Args one = {.list = {.items = (Any[]){p[0]}, .n = 1}};
+    const List *others = p[0].kind == VALUE_TUPLE ? p[0].items : &one.list;
+    bool is_there = range_of(r, self, p + 1, &range, &from);
+    for (size_t i = 0; i < others->n && !has && !r->failed; i++)
+        has = has_end(r, range, others->items[i], at_end) && is_there;
     return value_bool(has);
 }
-METHOD(method_startswith) { return (void)args, has_ends(r, self, p[0], false); }
-METHOD(method_endswith) { return (void)args, has_ends(r, self, p[0], true); }
+METHOD(method_startswith) { return (void)args, has_ends(r, self, p, false); }
+METHOD(method_endswith) { return (void)args, has_ends(r, self, p, true); }
 
 METHOD(method_removeprefix) {
     (void)args;
-    bool has = has_end(r, self, p[0], false);
+    bool has = has_end(r, text_of(self), p[0], false);
     return has ? value_text(text_part(text_of(self), p[0].n, self.n - p[0].n)) : self;
 }
 METHOD(method_removesuffix) {
     (void)args;
-    bool has = has_end(r, self, p[0], true);
+    bool has = has_end(r, text_of(self), p[0], true);
     return has ? value_text(text_part(text_of(self), 0, self.n - p[0].n)) : self;
 }
 
@@ -140,18 +163,20 @@ static Any split_lines(Render *r, Text s, bool keeps) {
 }
 METHOD(method_splitlines) { return (void)args, split_lines(r, text_of(self), flag(p[0])); }
 
-METHOD(method_partition) {
-    (void)args;
-    Text s = text_of(self), between = text_in(r, p[0]);
-    size_t at = text_find(r, s, between, 0), found = at <= s.n;
+/* What is before the first, or last, text between, this itself, and what is behind it. */
+static Any partition(Render *r, Any self, Any by, bool last) {
+    Text s = text_of(self), between = text_in(r, by);
+    if (between.n == 0) return fail(r, "an empty separator");
+    size_t at = last ? text_find_last(r, s, between, s.n) : text_find(r, s, between, 0), n = between.n;
     Any parts = value_new(r, VALUE_TUPLE);
-    if (!found) at = s.n;
+    if (at > s.n) at = last ? 0 : s.n, n = 0;
     list_push(r, parts, value_text(text_part(s, 0, at)));
-    list_push(r, parts, value_text(text_part(s, at, found ? between.n : 0)));
-    list_push(r, parts,
-              value_text(text_part(s, at + (found ? between.n : 0), found ? s.n - at - between.n : 0)));
+    list_push(r, parts, value_text(text_part(s, at, n)));
+    list_push(r, parts, value_text(text_part(s, at + n, s.n - at - n)));
     return parts;
 }
+METHOD(method_partition) { return (void)args, partition(r, self, p[0], false); }
+METHOD(method_rpartition) { return (void)args, partition(r, self, p[0], true); }
 
 METHOD(method_join) {
     (void)args;
@@ -166,24 +191,30 @@ METHOD(method_join) {
 
 /* ---- Finding ---- */
 
-static int64_t find_character(Render *r, Any self, Any part, bool last) {
-    Text s = text_of(self), needle = text_in(r, part);
-    size_t at = r->failed ? s.n + 1 : last ? text_find_last(r, s, needle, s.n) : text_find(r, s, needle, 0);
-    return at > s.n ? -1 : (int64_t)text_characters(r, text_part(s, 0, at));
+static int64_t find_character(Render *r, Any self, const Any *p, bool last) {
+    int64_t from;
+    Text s, needle = text_in(r, p[0]);
+    if (!range_of(r, self, p + 1, &s, &from) || r->failed) return -1;
+    size_t at = last ? text_find_last(r, s, needle, s.n) : text_find(r, s, needle, 0);
+    return at > s.n ? -1 : from + (int64_t)text_characters(r, text_part(s, 0, at));
 }
-METHOD(method_find) { return (void)args, value_int(find_character(r, self, p[0], false)); }
-METHOD(method_rfind) { return (void)args, value_int(find_character(r, self, p[0], true)); }
-METHOD(method_index) {
-    (void)args;
-    int64_t at = find_character(r, self, p[0], false);
+METHOD(method_find) { return (void)args, value_int(find_character(r, self, p, false)); }
+METHOD(method_rfind) { return (void)args, value_int(find_character(r, self, p, true)); }
+
+static Any find_or_fail(Render *r, Any self, const Any *p, bool last) {
+    int64_t at = find_character(r, self, p, last);
     return at < 0 ? fail(r, "the substring is not there") : value_int(at);
 }
+METHOD(method_index) { return (void)args, find_or_fail(r, self, p, false); }
+METHOD(method_rindex) { return (void)args, find_or_fail(r, self, p, true); }
 
 METHOD(method_count) {
     (void)args;
-    Text s = text_of(self), needle = text_in(r, p[0]);
     int64_t n = 0;
+    Text s, needle = text_in(r, p[0]);
+    if (!range_of(r, self, p + 1, &s, &n)) return value_int(0);
     if (needle.n == 0) return value_int((int64_t)text_characters(r, s) + 1);
+    n = 0;
     for (size_t at = 0; !r->failed && (at = text_find(r, s, needle, at)) <= s.n; at += needle.n) n++;
     return value_int(n);
 }
@@ -209,6 +240,8 @@ SHARED(string_replace) { /* old new count */
     emit(r, text_part(s, from, s.n - from));
     return cut(r, start);
 }
+
+METHOD(method_replace) { return text_in(r, p[0]), text_in(r, p[1]), string_replace(r, self, p, args); }
 
 /* ---- Layout ---- */
 
@@ -249,6 +282,17 @@ METHOD(method_ljust) { return (void)args, justify(r, self, p, false, true); }
 METHOD(method_rjust) { return (void)args, justify(r, self, p, true, false); }
 METHOD(method_center) { return (void)args, justify(r, self, p, true, true); }
 
+METHOD(method_zfill) {
+    (void)args;
+    Text s = text_of(self);
+    size_t start = r->out->n, sign = s.n > 0 && (*s.data == '-' || *s.data == '+');
+    int64_t n = integer_or(r, p[0], 0) - (int64_t)text_characters(r, s);
+    emit(r, text_part(s, 0, sign));
+    for (; n > 0 && charge(r, 1); n--) emit_word(r, "0");
+    emit(r, text_part(s, sign, s.n - sign));
+    return cut(r, start);
+}
+
 SHARED(string_escape) {
     UNUSED;
     static const char *const names[] = {
@@ -273,7 +317,8 @@ SHARED(string_escape) {
 /* Whether there are characters, and each has one of the two properties that \\p{…} names, or is white space. */
 static Any all_are(Render *r, Any self, const char *one, const char *other) {
     Property properties[2] = {0};
-    bool all = self.n > 0 && property_find(one, 1, &properties[0]) && property_find(other, 1, &properties[1]);
+    bool all = self.n > 0 && property_find(one, strlen(one), &properties[0]) &&
+               property_find(other, strlen(other), &properties[1]);
     for (size_t at = 0, n; all && at < self.n && charge(r, 1); at += n) {
         uint32_t c;
         n = utf8_decode(self.text + at, self.n - at, &c);
@@ -301,6 +346,7 @@ SHARED(string_wordcount) {
 }
 
 METHOD(method_isdigit) { return (void)p, (void)args, all_are(r, self, "N", "N"); }
+METHOD(method_isdecimal) { return (void)p, (void)args, all_are(r, self, "Nd", "Nd"); }
 METHOD(method_isalpha) { return (void)p, (void)args, all_are(r, self, "L", "L"); }
 METHOD(method_isalnum) { return (void)p, (void)args, all_are(r, self, "L", "N"); }
 METHOD(method_isspace) { return (void)p, (void)args, all_are(r, self, "Z", "Z"); }
@@ -310,14 +356,14 @@ METHOD(method_isupper) { return UNUSED, value_bool(text_has_case(r, text_of(self
 const Builtin string_methods[] = {
     {"capitalize", "", string_capitalize},
     {"center", "width! fillchar", method_center},
-    {"count", "sub!", method_count},
-    {"endswith", "suffix!", method_endswith},
-    {"find", "sub!", method_find},
+    {"count", "sub! start end", method_count},
+    {"endswith", "suffix! start end", method_endswith},
+    {"find", "sub! start end", method_find},
     {"format", "*", string_format},
-    {"index", "sub!", method_index},
+    {"index", "sub! start end", method_index},
     {"isalnum", "", method_isalnum},
     {"isalpha", "", method_isalpha},
-    {"isdecimal", "", method_isdigit},
+    {"isdecimal", "", method_isdecimal},
     {"isdigit", "", method_isdigit},
     {"islower", "", method_islower},
     {"isnumeric", "", method_isdigit},
@@ -330,17 +376,20 @@ const Builtin string_methods[] = {
     {"partition", "sep!", method_partition},
     {"removeprefix", "prefix!", method_removeprefix},
     {"removesuffix", "suffix!", method_removesuffix},
-    {"replace", "old! new! count", string_replace},
-    {"rfind", "sub!", method_rfind},
+    {"replace", "old! new! count", method_replace},
+    {"rfind", "sub! start end", method_rfind},
+    {"rindex", "sub! start end", method_rindex},
     {"rjust", "width! fillchar", method_rjust},
+    {"rpartition", "sep!", method_rpartition},
     {"rsplit", "sep maxsplit", method_rsplit},
     {"rstrip", "chars", method_rstrip},
     {"split", "sep maxsplit", method_split},
     {"splitlines", "keepends", method_splitlines},
-    {"startswith", "prefix!", method_startswith},
+    {"startswith", "prefix! start end", method_startswith},
     {"strip", "chars", string_strip},
     {"swapcase", "", string_swapcase},
     {"title", "", string_title},
     {"upper", "", string_upper},
+    {"zfill", "width!", method_zfill},
 };
 const size_t n_string_methods = sizeof string_methods / sizeof *string_methods;
