@@ -1,4 +1,4 @@
-/* Methods of lists, dicts and loops, global functions, and Python's two ways to format a string. */
+/* Methods of lists, dicts and loops, global functions, and '…'.format(…). */
 #include "base/utf8.h"
 #include "jinja/jinja.h"
 
@@ -223,71 +223,6 @@ SHARED(string_format) {
     }
     if (plain < s.n) emit(r, text_part(s, plain, s.n - plain));
     return cut(r, start);
-}
-
-/* A number in a field of `width`, with zeros or blanks in front. */
-static void emit_number(Render *r, Any v, char kind, bool zeros, int width, int decimals) {
-    char text[512]; /* 309 digits and 99 decimals at most */
-    int n = 0;
-    charge(r, 10);
-    long long integer = v.kind != VALUE_FLOAT             ? v.integer
-                        : v.real > -9e18 && v.real < 9e18 ? (long long)v.real
-                                                          : 0;
-    const unsigned long long size =
-        integer < 0 ? 0 - (unsigned long long)integer : (unsigned long long)integer;
-    const char *sign = integer < 0 ? "-" : "";
-    if (!is_number(v))
-        fail(r, "a format wants a number, not a %s", value_type(v));
-    else if (kind == 'f')
-        n = snprintf(text, sizeof text, zeros ? "%0*.*f" : "%*.*f", width, decimals < 0 ? 6 : decimals,
-                     number_of(v));
-    else if (kind == 'x' && zeros)
-        n = snprintf(text, sizeof text, "%s%0*llx", sign, width - (integer < 0), size);
-    else if (kind == 'x') {
-        char digits[24];
-        snprintf(digits, sizeof digits, "%s%llx", sign, size);
-        n = snprintf(text, sizeof text, "%*s", width, digits);
-    } else
-        n = snprintf(text, sizeof text, zeros ? "%0*lld" : "%*lld", width, integer);
-    emit(r, text_own(text, (size_t)n));
-}
-
-/* The two digits that may stand in a format; -1: none do. */
-static int two_digits(Any self, size_t *at) {
-    int number = -1;
-    for (int i = 0; i < 2 && *at < self.n && self.text[*at] >= '0' && self.text[*at] <= '9'; i++, ++*at)
-        number = (number < 0 ? 0 : number * 10) + (self.text[*at] - '0');
-    return number;
-}
-
-SHARED(string_printf) { /* "…%s…" % arguments */
-    (void)p;
-    Text s = text_of(self);
-    size_t start = r->out->n, next = 0;
-    charge_bytes(r, s.n);
-    for (size_t at = 0; at < s.n && charge(r, 1);) {
-        const char *percent = memchr(s.data + at, '%', s.n - at);
-        size_t n = percent ? (size_t)(percent - s.data) - at : s.n - at;
-        emit(r, text_part(s, at, n));
-        at += n;
-        if (at++ == s.n) break;
-        bool zeros = at < self.n && self.text[at] == '0';
-        int width = two_digits(self, &at), decimals = -1;
-        if (at < self.n && self.text[at] == '.') at++, decimals = two_digits(self, &at);
-        char kind = at < self.n ? self.text[at++] : 0;
-        if (kind == '%') {
-            emit(r, text_part(s, at - 1, 1));
-            continue;
-        }
-        if (!kind || !strchr("srdifx", kind)) return fail(r, "a format has a '%%' that is not known here");
-        Any v = argument(r, args, next++);
-        if (r->failed) return v;
-        if (kind == 's' || kind == 'r')
-            emit_value(r, v, kind == 'r');
-        else
-            emit_number(r, v, kind, zeros, width < 0 ? 0 : width, decimals);
-    }
-    return next < args->list.n ? fail(r, "a format has more arguments than places") : cut(r, start);
 }
 
 /* ---- Methods of dicts, lists, loops ---- */

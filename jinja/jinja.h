@@ -330,7 +330,7 @@ const Builtin *find_function(String name);
 
 bool text_has_case(Render *r, Text text, char wanted); /* 'u' or 'l': it has letters, and all are such */
 
-/* ---- case.c, strings.c, json.c: what is a filter, and often a method, too ---- */
+/* ---- case.c, strings.c, printf.c, json.c: what is a filter, and often a method, too ---- */
 
 BuiltinCall string_capitalize, string_escape, string_format, string_indent, string_lower, string_printf,
     string_replace, string_strip, string_swapcase, string_title, string_title_filter, string_upper,

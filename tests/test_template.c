@@ -207,7 +207,11 @@ static void test_errors(void) {
         {"{{ '{:02000,}'.format(5) }}", "the chat template, line 1: a format has too large a number"},
         {"{{ '{:9999999999}'.format('a') }}", "the chat template, line 1: a format has too large a number"},
         {"{{ '{:.16777216}'.format('a') }}", "the chat template, line 1: a format has too large a number"},
-        {"{{ '%+d' % 4 }}", "the chat template, line 1: a format has a '%' that is not known here"},
+        {"{{ '%.301f' % 4 }}", "the chat template, line 1: a format has too large a number"},
+        {"{{ '%16777216s' % 4 }}", "the chat template, line 1: a format has too large a number"},
+        {"{{ '%x' % 1.5 }}", "the chat template, line 1: a format wants an integer, not a float"},
+        {"{{ '%d' % n }}", "the chat template, line 1: a format wants a number, not a undefined"},
+        {"{{ '%#d' % 4 }}", "the chat template, line 1: a format has a '%' that is not known here"},
         {"{% for i in l %}{{ loop([1]) }}{% endfor %}",
          "the chat template, line 1: a loop that is not 'recursive' cannot be called"},
         {"{% for i in l recursive %}{{ loop() }}{% endfor %}",
@@ -376,7 +380,7 @@ static void test_large_numbers(void) {
         "{{ '99999999999999999999'|int(3) }} {{ '1' * 65|int(8, 2) }} {{ ('1' * 65)|int(8, 2) }} {{ ('1' * 80)|int(9, 2) }} "
         "{{ '%d %d' % (1e19, -1e19) }}";
     static const char want[] =
-        "7 5 6 1000000000000000000 3 11111111111111111111111111111111111111111111111111111111111111111 8 9 0 0";
+        "7 5 6 1000000000000000000 3 11111111111111111111111111111111111111111111111111111111111111111 8 9 10000000000000000000 -10000000000000000000";
     Error error = {{0}};
     size_t n = 0;
     char *got = render((String){source, sizeof source - 1}, context, &n, &error);
