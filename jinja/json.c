@@ -69,8 +69,8 @@ static void emit_items(Render *r, Any v, const Style *style, size_t level) {
     bool is_dict = v.kind == VALUE_DICT;
     JinjaItems all = {v.items->items, v.items->n};
     if (is_dict && style->sorted) {
-        Args none = {0};
-        Any pairs = call_filter(r, (String){"dictsort", 8}, v, &none);
+        Args by_bytes = {.list = {.items = (Any[]){value_bool(true)}, .n = 1}}; /* case_sensitive */
+        Any pairs = call_filter(r, (String){"dictsort", 8}, v, &by_bytes);
         Any flat = value_new(r, VALUE_LIST);
         for (size_t i = 0; !r->failed && i < pairs.items->n; i++)
             for (size_t j = 0; j < 2; j++) list_push(r, flat, pairs.items->items[i].items->items[j]);
