@@ -399,6 +399,8 @@ bool value_contains(Render *r, Any container, Any item) {
         if (item.kind != VALUE_STRING) fail(r, "a %s cannot be in a string", value_type(item));
         return !r->failed && text_find(r, text_of(container), text_of(item), 0) <= container.n;
     }
+    if (container.kind == VALUE_DICT && (item.kind == VALUE_LIST || item.kind == VALUE_DICT))
+        fail(r, "a %s cannot be a key", value_type(item));
     if (container.kind == VALUE_DICT) return dict_find(r, container, item) != NULL;
     JinjaItems all = value_items(r, container);
     for (size_t i = 0; !r->failed && i < all.n; i++)
