@@ -188,6 +188,12 @@ static Any new_macro(Render *r, const Node *node) {
     return (Any){.kind = VALUE_MACRO, .macro = macro};
 }
 
+/* The value of a block's filter or call, which jinja2 joins with the text around as it is. */
+static void emit_block(Render *r, Any value) {
+    if (value.kind != VALUE_STRING) fail(r, "a block makes a %s, not a text", value_type(value));
+    if (!r->failed) emit(r, text_of(value));
+}
+
 static void run_call_block(Render *r, const Node *node) {
     /* The call is as written, with one keyword more. */
     Any caller = new_macro(r, node->b);
@@ -195,8 +201,7 @@ static void run_call_block(Render *r, const Node *node) {
     Node value = {.kind = NODE_CONST, .line = node->line, .value = caller};
     Node argument = {.kind = NODE_ARGUMENT, .text = {"caller", 6}, .a = &value, .next = node->a->args};
     with_caller.args = &argument;
-    Any text = eval(r, &with_caller);
-    if (!r->failed) emit_value(r, text, false);
+    emit_block(r, eval(r, &with_caller));
 }
 
 static Flow run_statement(Render *r, const Node *node) {
@@ -217,8 +222,7 @@ static Flow run_statement(Render *r, const Node *node) {
     case NODE_FILTER_BLOCK:
         flow = run_block(r, node->body, &value);
         if (flow != GO_ON) return flow;
-        value = eval_filters(r, node->a, value);
-        if (!r->failed) emit_value(r, value, false);
+        emit_block(r, eval_filters(r, node->a, value));
         break;
     case NODE_BREAK: return BREAK;
     case NODE_CONTINUE: return CONTINUE;
