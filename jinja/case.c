@@ -1,7 +1,8 @@
 /*
- * Upper, lower and title case of texts, as Python's str has them. Lower case is Unicode's table (unicode/mappings.h). Upper case is
- * the same table backwards and a few characters that no other one becomes; left out are some that become several, of Greek
- * with accents above all, and digraphs that have a case for titles.
+ * Upper, lower and title case of texts, as Python's str has them. Lower case is Unicode's table (unicode/mappings.h). Upper
+ * case is the same table backwards, and a few characters that none has as its lower case. Left out are most of those that
+ * become several characters, as Greek ones with accents do, digraphs that have a case for titles, and letters that
+ * Unicode counts as numbers or symbols.
  */
 #include "base/utf8.h"
 #include "jinja/jinja.h"
