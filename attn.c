@@ -132,21 +132,21 @@ bool attn_tokenize(const AttnModel *model, const char *text, size_t n, unsigned 
     return give_tokens(ok, &all, tokens, capacity, n_tokens);
 }
 
-static String string_of(const char *text) { return (String){text ? text : "", text ? strlen(text) : 0}; }
+static String given(const char *text) { return string_from(text ? text : ""); }
 
 static bool chat(const AttnModel *model, const AttnMessage *messages, size_t n,
                  const AttnChatOptions *options, Tokens *all, Error *error) {
     for (size_t i = 0; i < n; i++)
         if (!messages[i].role || !messages[i].content)
             return error_set(error, "message %zu has no role, or no content", i + 1);
-    const String source = string_of(options->source);
+    const String source = given(options->source);
     Template *template =
         conversation_template(model_checkpoint(model->model), options->source ? &source : NULL, error);
     ChatMessage *inner = template ? malloc(n * sizeof *inner) : NULL;
     if (template && !inner) error_set(error, "not enough memory for the conversation");
     for (size_t i = 0; inner && i < n; i++)
-        inner[i] = (ChatMessage){string_of(messages[i].role), string_of(messages[i].content),
-                                 string_of(messages[i].thoughts)};
+        inner[i] =
+            (ChatMessage){given(messages[i].role), given(messages[i].content), given(messages[i].thoughts)};
     bool ok = inner &&
               conversation_encode(template, model->tokenizer, inner, n, !options->complete, all, NULL, error);
     free(inner);

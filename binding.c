@@ -392,21 +392,17 @@ static void bind_slopes(Binder *binder) {
     }
 }
 
-static bool ends_with(const Tensor *tensor, const char *end) {
-    size_t n = strlen(end);
-    return tensor->name.n > n && memcmp(tensor->name.data + tensor->name.n - n, end, n) == 0;
-}
-
 /* Whether it may be the kernel of a convolution. */
 static bool may_be_kernel(const Binder *binder, const Tensor *tensor) {
     return binder->config->family->mixer != MIXER_ATTENTION &&
-           (ends_with(tensor, ".shortconv.conv.weight") || ends_with(tensor, ".ssm_conv1d.weight"));
+           (string_ends(tensor->name, ".shortconv.conv.weight") ||
+            string_ends(tensor->name, ".ssm_conv1d.weight"));
 }
 
 /* Whether bind_rows may be asked for it: a vector, or the biases of experts, or the gains of heads, or a kernel. */
 static bool may_be_rows(const Binder *binder, const Tensor *tensor) {
-    return tensor->dims[1] == 1 || ends_with(tensor, ".bias") || ends_with(tensor, "_norm.weight") ||
-           may_be_kernel(binder, tensor);
+    return tensor->dims[1] == 1 || string_ends(tensor->name, ".bias") ||
+           string_ends(tensor->name, "_norm.weight") || may_be_kernel(binder, tensor);
 }
 
 /* Room for what bind_rows may have to unpack, all that are not F32, and for kernels. */

@@ -39,7 +39,7 @@ static Json json_text(String text) {
 }
 
 static void add_member(Json *object, Json *members, const char *key, Json value) {
-    members[2 * object->n] = json_text((String){key, strlen(key)});
+    members[2 * object->n] = json_text(string_from(key));
     members[2 * object->n + 1] = value;
     object->n++;
 }

@@ -238,9 +238,9 @@ static void list_not_done(KeyReader *reader, SamplingFields *fields) {
     const KeyReader folder = {.checkpoint = reader->checkpoint, .prefix = "attn.sampling"};
     bool mirostat = asks_for(reader, "mirostat"), xtc = asks_for(reader, "xtc_probability");
     if (mirostat)
-        list_as_not_done(fields, (String){"Mirostat", 8});
+        list_as_not_done(fields, string_from("Mirostat"));
     else if (xtc)
-        list_as_not_done(fields, (String){"XTC", 3});
+        list_as_not_done(fields, string_from("XTC"));
     list_unread(reader, idle, 0, fields);
     list_unread(&folder, none, strlen(folder.prefix) + 1, fields);
 }

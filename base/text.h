@@ -13,6 +13,8 @@ typedef struct String {
     size_t n; /* bytes */
 } String;
 
+static inline String string_from(const char *text) { return (String){text, strlen(text)}; }
+
 /* Order by bytes, a prefix first: < 0, 0 or > 0. */
 static inline int string_compare(String a, String b) {
     int order = memcmp(a.data, b.data, a.n < b.n ? a.n : b.n);
@@ -26,6 +28,11 @@ static inline int string_order(const void *a, const void *b) {
 
 static inline bool string_equals(String a, const char *b) {
     return a.n == strlen(b) && memcmp(a.data, b, a.n) == 0;
+}
+
+static inline bool string_ends(String text, const char *end) {
+    size_t n = strlen(end);
+    return text.n >= n && memcmp(text.data + text.n - n, end, n) == 0;
 }
 
 /* How much of a string from a file an error shows, for "%.*s": whatever its length, the line stays readable. */

@@ -269,7 +269,7 @@ const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i) { return
 
 const Tensor *checkpoint_find(const Checkpoint *checkpoint, const char *name) {
     if (!checkpoint->n_tensors) return NULL;
-    Tensor key = {.name = {name, strlen(name)}};
+    Tensor key = {.name = string_from(name)};
     const Tensor *pointer = &key;
     const Tensor **found = bsearch(&pointer, checkpoint->by_name, checkpoint->n_tensors,
                                    sizeof *checkpoint->by_name, compare_names);
@@ -278,7 +278,7 @@ const Tensor *checkpoint_find(const Checkpoint *checkpoint, const char *name) {
 
 static const Entry *find_entry(const Checkpoint *checkpoint, const char *name) {
     if (!checkpoint->n_entries) return NULL;
-    Entry key = {.key = {name, strlen(name)}};
+    Entry key = {.key = string_from(name)};
     const Entry *pointer = &key;
     const Entry **found = bsearch(&pointer, checkpoint->by_key, checkpoint->n_entries,
                                   sizeof *checkpoint->by_key, compare_keys);

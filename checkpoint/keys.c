@@ -90,7 +90,7 @@ float keys_factor(KeyReader *reader, const char *suffix, float otherwise) {
 }
 
 String keys_text(KeyReader *reader, const char *suffix, const char *otherwise) {
-    String text = {otherwise, strlen(otherwise)};
+    String text = string_from(otherwise);
     const KeyName key = keys_name(reader, suffix);
     if (reader->ok) reader->ok = checkpoint_string(reader->checkpoint, key.text, &text, reader->error);
     return text;

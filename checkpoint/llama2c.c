@@ -126,7 +126,7 @@ static bool check_size(const Checkpoint *checkpoint, const Llama2cHeader *header
 }
 
 static void add_metadata(Builder *builder, const Llama2cHeader *header) {
-    builder_string(builder, "general.architecture", (String){"llama", 5});
+    builder_string(builder, "general.architecture", string_from("llama"));
     builder_u32(builder, ".embedding_length", (uint64_t)header->dim);
     builder_u32(builder, ".feed_forward_length", (uint64_t)header->hidden_dim);
     builder_u32(builder, ".block_count", (uint64_t)header->n_layers);
@@ -252,7 +252,7 @@ static bool read_tokenizer(Checkpoint *checkpoint, Error *error) {
         memcpy(types + id * sizeof type, &type, sizeof type);
         out = write_piece(out, piece);
     }
-    builder_string(&builder, "tokenizer.ggml.model", (String){"llama", 5});
+    builder_string(&builder, "tokenizer.ggml.model", string_from("llama"));
     builder_array(&builder, "tokenizer.ggml.tokens", VALUE_STRING, n, text, (size_t)(out - text));
     builder_array(&builder, "tokenizer.ggml.scores", VALUE_F32, n, scores, n * sizeof score);
     builder_array(&builder, "tokenizer.ggml.token_type", VALUE_I32, n, types, n * sizeof(int32_t));

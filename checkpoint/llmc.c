@@ -117,7 +117,7 @@ static bool check_size(const Checkpoint *checkpoint, const LlmcHeader *header, c
 }
 
 static void add_metadata(Builder *builder, const LlmcHeader *header) {
-    builder_string(builder, "general.architecture", (String){"gpt2", 4});
+    builder_string(builder, "general.architecture", string_from("gpt2"));
     builder_u32(builder, ".context_length", (uint64_t)header->n_ctx);
     builder_u32(builder, ".embedding_length", (uint64_t)header->d_model);
     builder_u32(builder, ".feed_forward_length", 4 * (uint64_t)header->d_model);
@@ -282,8 +282,8 @@ static void add_vocabulary(Builder *builder, const TokenIndex *tokens, size_t la
         n_merges++;
     }
     if (!builder->ok) return;
-    builder_string(builder, "tokenizer.ggml.model", (String){"gpt2", 4});
-    builder_string(builder, "tokenizer.ggml.pre", (String){"gpt-2", 5});
+    builder_string(builder, "tokenizer.ggml.model", string_from("gpt2"));
+    builder_string(builder, "tokenizer.ggml.pre", string_from("gpt-2"));
     builder_array(builder, "tokenizer.ggml.tokens", VALUE_STRING, tokens->n, texts, (size_t)(out - texts));
     builder_array(builder, "tokenizer.ggml.token_type", VALUE_I32, tokens->n, types,
                   tokens->n * sizeof *types);

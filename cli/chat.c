@@ -112,8 +112,8 @@ static bool encode_conversation(Chat *chat, Tokens *tokens, Error *error) {
     if (!messages) return no_memory(error);
     for (size_t i = 0; i < chat->n; i++) {
         const Message *message = &chat->messages[i];
-        messages[i] = (ChatMessage){
-            {message->role, strlen(message->role)}, text_of(&message->text), text_of(&message->thoughts)};
+        messages[i] =
+            (ChatMessage){string_from(message->role), text_of(&message->text), text_of(&message->thoughts)};
     }
     bool ok = conversation_encode(chat->template, chat->setup->tokenizer, messages, chat->n, true, tokens,
                                   &chat->thinks, error);

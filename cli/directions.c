@@ -103,7 +103,7 @@ static bool take_tensor(Directions *directions, const Checkpoint *checkpoint, co
 static bool check_hints(Directions *directions, const Checkpoint *checkpoint, const Model *model,
                         Error *error) {
     const char *architecture = model_config(model)->family->architecture;
-    String hint = {architecture, strlen(architecture)};
+    String hint = string_from(architecture);
     uint64_t n_layer = 0;
     if (!checkpoint_string(checkpoint, "controlvector.model_hint", &hint, error) ||
         !checkpoint_u64(checkpoint, "controlvector.layer_count", &n_layer, error))

@@ -81,7 +81,7 @@ static bool set_real(const Option *option, const char *text, float *to, Error *e
 
 static bool set_steps(const Option *option, const char *text, uint64_t *to, Error *error) {
     Error inner;
-    return sampling_parse_order((String){text, strlen(text)}, to, &inner) ||
+    return sampling_parse_order(string_from(text), to, &inner) ||
            error_set(error, "%s %s", option->name, inner.message);
 }
 

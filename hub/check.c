@@ -123,8 +123,7 @@ void hub_activation(Builder *builder, const HubFamily *family, const Json *confi
         if (value->kind != JSON_TEXT || strchr(text, ' ') || !hub_listed(activations[i].names, text))
             continue;
         if (strcmp(activations[i].name, family->activation) != 0)
-            builder_string(builder, ".hidden_activation",
-                           (String){activations[i].name, strlen(activations[i].name)});
+            builder_string(builder, ".hidden_activation", string_from(activations[i].name));
         return;
     }
     builder_fail(
@@ -197,11 +196,6 @@ static const char idle[] =
     "masked_softmax_fusion skip_bias_add skip_bias_add_qkv bias_dropout_fusion offset_alibi inference_runner "
     "max_batch_size pad_key_length pre_allocate_kv_cache validate_runner_input ff_factor ";
 
-static bool ends(const char *text, const char *with) {
-    size_t n = strlen(text), m = strlen(with);
-    return n >= m && strcmp(text + n - m, with) == 0;
-}
-
 static bool is_read(const HubFamily *family, const char *key) {
     static const char *const endings[] = {"_token_id", "_token_ids", "_token_index", "dropout",
                                           "_pdrop",    "_std",       "_dropout_prob"},
@@ -213,7 +207,7 @@ static bool is_read(const HubFamily *family, const char *key) {
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
         if (hub_listed(allowed[i].only, family->model_type) && strcmp(allowed[i].key, key) == 0) return true;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (ends(key, endings[i])) return true;
+        if (string_ends(string_from(key), endings[i])) return true;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (strncmp(key, beginnings[i], strlen(beginnings[i])) == 0) return true;
     return hub_listed(idle, key);
@@ -251,5 +245,5 @@ void hub_list_unread(Builder *builder, const HubFamily *family, const Json *conf
         list_unread(family, json_get(newer, "sliding_attention"), "rope_parameters.sliding_attention.",
                     "windowed.", text, sizeof text);
     }
-    if (*text) builder_string(builder, "attn.unread_keys", (String){text, strlen(text)});
+    if (*text) builder_string(builder, "attn.unread_keys", string_from(text));
 }

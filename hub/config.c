@@ -136,7 +136,7 @@ static void add_query_scale(Builder *builder, const Json *config) {
 static void add_special(Builder *builder, const HubFamily *family, const Json *config) {
     const char *architecture = builder->architecture;
     if (strcmp(architecture, "falcon") == 0)
-        builder_string(builder, ".tensor_data_layout", (String){"jploski", 7});
+        builder_string(builder, ".tensor_data_layout", string_from("jploski"));
     if (strcmp(architecture, "phi3") == 0)
         builder_u32(
             builder, ".rope.scaling.original_context_length",
@@ -149,8 +149,7 @@ static void add_special(Builder *builder, const HubFamily *family, const Json *c
 }
 
 void hub_config(Builder *builder, const HubFamily *family, const Json *config) {
-    builder_string(builder, "general.architecture",
-                   (String){family->architecture, strlen(family->architecture)});
+    builder_string(builder, "general.architecture", string_from(family->architecture));
     add_kv_heads(builder, config);
     hub_states(builder, config);
     hub_add_keys(builder, family, config);

@@ -228,11 +228,6 @@ static bool holds(const Row *row, const HubFamily *family) {
     return !row->only || strstr(row->only, word);
 }
 
-static bool ends(const char *text, const char *with) {
-    size_t n = strlen(text), m = strlen(with);
-    return n >= m && strcmp(text + n - m, with) == 0;
-}
-
 bool hub_name(HubName *name, const HubFamily *family, String stored) {
     static const char *const prefixes[] = {"language_model.", "model.", "transformer.", "gpt_neox.",
                                            "decoder."},
@@ -253,9 +248,10 @@ bool hub_name(HubName *name, const HubFamily *family, String stored) {
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (strcmp(at, buffers[i]) == 0) return name->ignored = true;
     char *end = text + stored.n;
-    if (ends(at, ".bias") || ends(at, "_bias")) name->kind = "bias";
-    if (ends(at, ".bias")) end -= 5;
-    if (ends(at, ".weight")) end -= 7;
+    const String named = string_from(at);
+    if (string_ends(named, ".bias") || string_ends(named, "_bias")) name->kind = "bias";
+    if (string_ends(named, ".bias")) end -= 5;
+    if (string_ends(named, ".weight")) end -= 7;
     *end = '\0';
     const Row *rows = name->layer < 0 ? beside_layers : in_layers;
     size_t n = name->layer < 0 ? sizeof beside_layers / sizeof *rows : sizeof in_layers / sizeof *rows;
@@ -265,7 +261,7 @@ bool hub_name(HubName *name, const HubFamily *family, String stored) {
         name->arrangement = rows[i].arrangement;
         bool is_vector = strcmp(name->kind, "bias") == 0;
         if (name->arrangement == ARRANGE_TRANSPOSE && is_vector) name->arrangement = ARRANGE_NONE;
-        bool is_gain = ends(name->gguf, "norm") && strcmp(name->gguf, "ssm_norm") != 0;
+        bool is_gain = string_ends(string_from(name->gguf), "norm") && strcmp(name->gguf, "ssm_norm") != 0;
         if (family->gain_minus_one && is_gain && !is_vector) name->arrangement = ARRANGE_GAIN;
         if (name->arrangement == ARRANGE_DECAY) name->kind = "";
         return true;

@@ -71,7 +71,7 @@ static void add_longrope(Builder *builder, const Json *config, const Json *rope,
         builder_fail(builder, "config.json: \"original_max_position_embeddings\" of RoPE is missing");
         return;
     }
-    builder_string(builder, ".rope.scaling.type", (String){"longrope", 8});
+    builder_string(builder, ".rope.scaling.type", string_from("longrope"));
     if (!builder_has(builder, ".rope.scaling.original_context_length"))
         builder_u32(builder, ".rope.scaling.original_context_length", (uint64_t)fmin(n_old, UINT32_MAX));
     builder_f32(builder, ".rope.scaling.attn_factor", hub_real(builder, rope, "attention_factor", factor));
@@ -87,7 +87,7 @@ static void add_yarn(Builder *builder, const Json *config, const Json *rope) {
                                             {".rope.scaling.yarn_beta_slow", "beta_slow"}};
     double n_old = hub_real(builder, rope, "original_max_position_embeddings",
                             hub_real(builder, config, "max_position_embeddings", 0));
-    builder_string(builder, ".rope.scaling.type", (String){"yarn", 4});
+    builder_string(builder, ".rope.scaling.type", string_from("yarn"));
     double factor = read_factor(builder, config, rope), magnitude = factor > 1 ? 1 + 0.1 * log(factor) : 1;
     builder_f32(builder, ".rope.scaling.factor", factor);
     builder_u32(builder, ".rope.scaling.original_context_length", (uint64_t)fmin(fmax(n_old, 0), UINT32_MAX));
@@ -138,7 +138,7 @@ static double read_dim(Builder *builder, const HubFamily *family, const Json *co
 
 /* gpt-oss without a word about it: YaRN as its class has it. */
 static void add_gpt_oss(Builder *builder) {
-    builder_string(builder, ".rope.scaling.type", (String){"yarn", 4});
+    builder_string(builder, ".rope.scaling.type", string_from("yarn"));
     builder_f32(builder, ".rope.scaling.factor", 32);
     builder_u32(builder, ".rope.scaling.original_context_length", 4096);
 }
@@ -177,7 +177,7 @@ void hub_rope(Builder *builder, const HubFamily *family, const Json *config) {
     builder_own_name(builder, ".rope.freq_base_swa", "rope_local_base_freq");
     builder_f32(builder, ".rope.freq_base", base);
     if (local_base != 0) builder_f32(builder, ".rope.freq_base_swa", local_base);
-    if (family->halves) builder_string(builder, "attn.rope.pairing", (String){"halves", 6});
+    if (family->halves) builder_string(builder, "attn.rope.pairing", string_from("halves"));
 
     const Json *kind = hub_get(rope, "rope_type") ? hub_get(rope, "rope_type") : hub_get(rope, "type");
     String type = json_string(kind);
@@ -189,7 +189,7 @@ void hub_rope(Builder *builder, const HubFamily *family, const Json *config) {
     if (!rope && strcmp(family->model_type, "gpt_oss") == 0) {
         add_gpt_oss(builder);
     } else if (string_equals(type, "linear")) {
-        builder_string(builder, ".rope.scaling.type", (String){"linear", 6});
+        builder_string(builder, ".rope.scaling.type", string_from("linear"));
         builder_f32(builder, ".rope.scaling.factor", read_factor(builder, config, rope));
     } else if (string_equals(type, "llama3")) {
         add_llama3(builder, rope, base, (uint64_t)rope_dim);

@@ -131,7 +131,7 @@ void hub_states(Builder *builder, const Json *config) {
         builder_u32(builder, ".ssm.inner_size",
                     n_head * read_size(builder, config, "linear_value_head_dim", 128));
         if (n_head != hub_number(builder, ".ssm.group_count")) /* its value heads follow their key head */
-            builder_string(builder, "attn.delta_heads", (String){"grouped", 7});
+            builder_string(builder, "attn.delta_heads", string_from("grouped"));
         add_recurrent_layers(builder, config, n_layer);
         add_sections(builder, config, qwen35);
     }

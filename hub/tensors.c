@@ -241,11 +241,6 @@ static void emit_all(Folder *folder, const HubName *name, const Tensor *tensor, 
     }
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static void add_tensor(Folder *folder, const Stored *stored) {
     Builder *builder = &folder->builder;
     HubName name;
@@ -274,7 +269,8 @@ static void add_tensor(Folder *folder, const Stored *stored) {
     Tensor tensor = {
         .dtype = stored->dtype, .n_dims = stored->n_dims, .data = stored->data, .n_bytes = stored->n_bytes};
     memcpy(tensor.dims, stored->dims, sizeof tensor.dims);
-    bool is_kernel = ends_with(name.gguf, "conv1d") || ends_with(name.gguf, "shortconv.conv");
+    const String gguf = string_from(name.gguf);
+    bool is_kernel = string_ends(gguf, "conv1d") || string_ends(gguf, "shortconv.conv");
     if (is_kernel && tensor.dims[1] == 1 && tensor.n_dims == 3) /* PyTorch counts the channels of a group */
         tensor.n_dims = 2, tensor.dims[1] = tensor.dims[2], tensor.dims[2] = 1;
     if (arrange(folder, &name, stored, &tensor)) emit_all(folder, &name, &tensor, stored);

@@ -112,7 +112,7 @@ static const ZipEntry *read_storage(const Reader *reader, Stored *tensor, Pickle
         return NULL;
     }
     const char *type = types[parts[1].number - FIRST_STORAGE];
-    tensor->type = (String){type, strlen(type)};
+    tensor->type = string_from(type);
     *bytes = stored_type(tensor) / 8;
     const ZipEntry *entry = find(reader, "data/", pickle_text(&reader->pickle, parts[2]));
     if (!entry || !multiply(n, *bytes, &n_bytes) || entry->n_bytes != n_bytes) {
@@ -192,7 +192,7 @@ static bool read_pickle(Reader *reader, Checkpoint *checkpoint) {
     const MappedFile *file = reader->file;
     const ZipEntry *entry = find_pickle(reader);
     if (!entry) return false;
-    const ZipEntry *order = find(reader, "", (String){"byteorder", 9});
+    const ZipEntry *order = find(reader, "", string_from("byteorder"));
     if (order && (order->n_bytes != 6 || memcmp(order->data, "little", 6) != 0))
         return error_set(reader->error,
                          "%s: its weights were written by a big-endian machine; save them on another",

@@ -54,7 +54,7 @@ static void list_names(Folder *folder, FolderVocab *vocab) {
     for (size_t i = 0; i < N_ROLES; i++) {
         for (size_t k = 0; k < 2; k++) vocab->names[n++] = folder_token_text(json_get(from[k], roles[i]));
         if (n == 2 && !vocab->names[0].n && !vocab->names[1].n)
-            vocab->names[1] = (String){"<|endoftext|>", 13};
+            vocab->names[1] = string_from("<|endoftext|>");
     }
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; lists[k] && i < lists[k]->n; i++)

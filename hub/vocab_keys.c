@@ -102,7 +102,7 @@ void folder_vocab_to_keys(Folder *folder) {
     put_pieces(&writer, model);
     for (size_t i = 0; i < model->n; i++)
         scores[i] = model->pieces[i].score, types[i] = model->pieces[i].type;
-    builder_string(builder, "tokenizer.ggml.model", (String){"llama", 5});
+    builder_string(builder, "tokenizer.ggml.model", string_from("llama"));
     builder_array(builder, "tokenizer.ggml.tokens", VALUE_STRING, model->n, writer.out, n_bytes);
     builder_array(builder, "tokenizer.ggml.scores", VALUE_F32, model->n, scores, model->n * sizeof *scores);
     builder_array(builder, "tokenizer.ggml.token_type", VALUE_I32, model->n, types, model->n * sizeof *types);

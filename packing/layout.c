@@ -137,7 +137,7 @@ static bool merge(Checkpoint *checkpoint, const Expert *experts, size_t n, Error
             return fail(checkpoint, "the experts of a layer are not all there, or not alike", error);
     }
     snprintf(name, 64, "blk.%u.ffn_%s_exps.weight", experts->layer, experts->kind);
-    whole.name = (String){name, strlen(name)};
+    whole.name = string_from(name);
     whole.n_dims = 3, whole.dims[2] = n, whole.data = NULL;
     if (!multiply(whole.n_bytes, n, &whole.n_bytes))
         return fail(checkpoint, "its experts are too large", error);

@@ -72,7 +72,7 @@ static bool add_ends(Checkpoint *checkpoint, size_t n_vocab, Error *error) {
     for (size_t i = 0, used = 0; i < ends.n && used < 2; i++) {
         const int32_t id = i32_at(&ends, i);
         const Value value = {
-            .key = {names[used], strlen(names[used])}, .type = VALUE_U32, .data = &id, .n_bytes = sizeof id};
+            .key = string_from(names[used]), .type = VALUE_U32, .data = &id, .n_bytes = sizeof id};
         if (i == 0 || id < 0 || (size_t)id >= n_vocab) continue;
         if (!checkpoint_add(checkpoint, &value, error)) return false;
         used++;

@@ -271,8 +271,8 @@ static void test_template_thinks(void) {
     Checkpoint *opened;
     Tokenizer *tokenizer = tokenizer_open(GPT2_PATH, NULL, &opened, &error);
     for (size_t i = 0; tokenizer && i < COUNT(cases); i++) {
-        const ChatMessage message = {{"user", 4}, {cases[i].says, strlen(cases[i].says)}, {"", 0}};
-        Template *template = template_parse((String){cases[i].source, strlen(cases[i].source)}, &error);
+        const ChatMessage message = {{"user", 4}, string_from(cases[i].says), {"", 0}};
+        Template *template = template_parse(string_from(cases[i].source), &error);
         Tokens tokens = {0};
         bool thinks = !cases[i].thinks;
         CHECK(template &&

@@ -215,8 +215,8 @@ static void test_tokenizer_json(void) {
     for (ssize_t n; file && (n = getline(&line, &room, file)) > 0;) {
         if (strncmp(line, "tokenizer ", 10) != 0) continue;
         put_json(line + 10, (size_t)n - 11);
-        try_all(read_words, (String){scratch_folder, strlen(scratch_folder)});
-        try_all(read_keys, (String){scratch_folder, strlen(scratch_folder)});
+        try_all(read_words, string_from(scratch_folder));
+        try_all(read_keys, string_from(scratch_folder));
         n_read++;
     }
     CHECK(n_read == 24, "%zu tokenizers", n_read);
@@ -229,8 +229,8 @@ static void test_folders(void) {
     static const char *const words[] = {"tests/data/tokenizer/folders/bytes",
                                         "tests/data/tokenizer/folders/plain",
                                         "tests/data/tokenizer/folders/fallback"};
-    for (size_t i = 0; i < 2; i++) try_all(read_folder, (String){paths[i], strlen(paths[i])});
-    for (size_t i = 0; i < 3; i++) try_all(read_words, (String){words[i], strlen(words[i])});
+    for (size_t i = 0; i < 2; i++) try_all(read_folder, string_from(paths[i]));
+    for (size_t i = 0; i < 3; i++) try_all(read_words, string_from(words[i]));
 }
 
 /* Each text of a folder is read in one piece; what cannot be read is said. */
@@ -290,7 +290,7 @@ static void test_patterns(void) {
         "\\b\\w+\\b|$|^x|\\A\\s|(?i:[a-kS]k)|\\P{Lu}{2}|\\p{Script=Han}|[^\\S\\n]*+|\\d{2,4}?|[\\d&&[1-5]]|x?+y",
     };
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        try_all(read_pattern, (String){patterns[i], strlen(patterns[i])});
+        try_all(read_pattern, string_from(patterns[i]));
     /* Tree and nodes grow by doubling, from 64 on: groups of nothing in front, or letters behind, move what does not fit. */
     static const char *const tails[] = {"\\b", "$", "(?=a)b{2,3}+", "c*+", "(?:ab?)*|d", "(?i:[ks])*"};
     size_t step = getenv("ATTN_LONG_TESTS") ? 1 : 4;

@@ -387,7 +387,7 @@ static void test_marks(void) {
     Json *context = json_parse(text, sizeof text - 1, &error);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         TextBuffer out = {0}, marks = {0};
-        Template *template = template_parse((String){cases[i].source, strlen(cases[i].source)}, &error);
+        Template *template = template_parse(string_from(cases[i].source), &error);
         bool ok = template && template_render(template, context, 1721894400, &out, &marks, &error);
         for (size_t k = 0; k < marks.n; k++) marks.data[k] = marks.data[k] ? '#' : '.';
         CHECK(ok && string_equals((String){out.data, out.n}, cases[i].text) &&

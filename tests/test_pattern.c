@@ -64,7 +64,7 @@ static void close_all(Pattern **patterns) {
 /* Opens the patterns of a pre, which must be the published ones, in hexadecimal. */
 static void open_pre(char *line, Pattern **patterns) {
     char *name = strtok(line, " "), *end;
-    const Pretokenizer *pre = pretokenizer_find((String){name, strlen(name)});
+    const Pretokenizer *pre = pretokenizer_find(string_from(name));
     CHECK(pre, "%s is not known", name);
     for (size_t i = 0; pre && i < MAX_PATTERNS && pre->patterns[i]; i++) {
         char *hex = strtok(NULL, " "), *expression = malloc(hex ? strlen(hex) : 1);
@@ -123,7 +123,7 @@ static void test_pres(void) {
                                         "youtu",   "chameleon", "tiny_aya", "lfm2",
                                         "megrez",  "llama4",    "spark2_5", "command-r"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const Pretokenizer *pre = pretokenizer_find((String){names[i], strlen(names[i])});
+        const Pretokenizer *pre = pretokenizer_find(string_from(names[i]));
         CHECK(pre, "%s", names[i]);
         for (size_t k = 0; pre && k < MAX_PATTERNS && pre->patterns[k]; k++)
             pattern_free(compile(pre->patterns[k], strlen(pre->patterns[k])));
@@ -292,7 +292,7 @@ static void test_refusals(void) {
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         Error error = {{0}};
-        Pattern *pattern = pattern_new((String){refused[i][0], strlen(refused[i][0])}, &error);
+        Pattern *pattern = pattern_new(string_from(refused[i][0]), &error);
         CHECK(!pattern && strstr(error.message, refused[i][1]), "%s: '%s'", refused[i][0], error.message);
         pattern_free(pattern);
     }

@@ -207,7 +207,7 @@ static void test_orders(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t order = 0;
         Error error = {""};
-        bool ok = sampling_parse_order((String){cases[i].names, strlen(cases[i].names)}, &order, &error);
+        bool ok = sampling_parse_order(string_from(cases[i].names), &order, &error);
         CHECK(ok == (cases[i].order != 0) && order == cases[i].order, "'%s': %llx", cases[i].names,
               (unsigned long long)order);
         CHECK(strstr(error.message, cases[i].tells), "'%s' says '%s'", cases[i].names, error.message);

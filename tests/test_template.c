@@ -222,7 +222,7 @@ static void test_errors(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error error = {{0}};
         size_t n;
-        char *got = render((String){cases[i].source, strlen(cases[i].source)}, context, &n, &error);
+        char *got = render(string_from(cases[i].source), context, &n, &error);
         CHECK(!got && strcmp(error.message, cases[i].message) == 0, "%s: %s", cases[i].source,
               got ? got : error.message);
         free(got);
@@ -278,7 +278,7 @@ static void test_bounds(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error error = {{0}};
         size_t n;
-        char *got = render((String){cases[i].source, strlen(cases[i].source)}, context, &n, &error);
+        char *got = render(string_from(cases[i].source), context, &n, &error);
         CHECK(!got && strstr(error.message, cases[i].words), "%s: %s", cases[i].source,
               got ? "no error" : error.message);
         free(got);
@@ -333,7 +333,7 @@ static void test_bombs(void) {
         Error error = {{0}};
         size_t n;
         clock_t start = clock();
-        String text = {is_work ? source : what, strlen(is_work ? source : what)};
+        String text = string_from(is_work ? source : what);
         char *got = render(text, context, &n, &error);
         double seconds = (double)(clock() - start) / CLOCKS_PER_SEC; /* of this process alone */
         CHECK(!got && strstr(error.message, is_work ? "it takes " : "too much within each other"), "%s: %s",
@@ -406,7 +406,7 @@ static void check_nested(const char *each, size_t n, const char *end, const char
 static void *render_deep(void *source) {
     size_t n;
     Error error = {{0}};
-    free(render((String){source, strlen(source)}, context, &n, &error));
+    free(render(string_from(source), context, &n, &error));
     CHECK(strstr(error.message, "too much within each other"), "%s: %s", (char *)source, error.message);
     return NULL;
 }

@@ -76,7 +76,7 @@ static const Preset *find_preset(const char *name, Error *error) {
 }
 
 static Config config_of(const Preset *p) {
-    return (Config){.family = family_find((String){"gpt2", 4}),
+    return (Config){.family = family_find(string_from("gpt2")),
                     .n_layer = p->n_layer,
                     .n_head = p->n_head,
                     .n_head_kv = p->n_head,

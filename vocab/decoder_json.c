@@ -81,7 +81,7 @@ static bool read_metaspace(Decoder *decoder, const Json *json, String type) {
     if (!step || !keep(decoder, replacement, &step->needle.text) ||
         !tokenizer_flag(decoder->reader, json, "add_prefix_space", false, &prefix))
         return false;
-    step->text = (String){" ", 1};
+    step->text = string_from(" ");
     decoder->vocab->bare_first = prefix && !json_equals(scheme, "never");
     return true;
 }
@@ -152,13 +152,13 @@ static bool show_tokens(const Decoder *decoder, const String *texts, TextBuffer 
     }
     vocab->shown = shown.data;
     return ok ||
-           refuse(decoder, "not enough memory for what is made of tokens by the", (String){"decoder", 7});
+           refuse(decoder, "not enough memory for what is made of tokens by the", string_from("decoder"));
 }
 
 bool tokenizer_read_decoder(TokenizerReader *reader, const Json *json, Vocab *vocab, const String *texts) {
     Decoder decoder = {.reader = reader, .vocab = vocab};
     TextBuffer buffers[2] = {{0}};
-    if (!json || json->kind == JSON_NULL) return refuse(&decoder, "missing:", (String){"decoder", 7});
+    if (!json || json->kind == JSON_NULL) return refuse(&decoder, "missing:", string_from("decoder"));
     bool ok = read_steps(&decoder, json) && show_tokens(&decoder, texts, buffers);
     for (size_t i = 0; i < decoder.n; i++) pattern_free(decoder.steps[i].needle.pattern);
     free(buffers[0].data);

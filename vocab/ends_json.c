@@ -13,20 +13,17 @@ static bool refuse(const EndsReader *from, const char *what, String name) {
     return tokenizer_refuse(from->reader, what, name);
 }
 
-static bool refuse_key(const EndsReader *from, const char *what, const char *key) {
-    return refuse(from, what, (String){key, strlen(key)});
-}
-
 static bool set_end(const EndsReader *from, int64_t *end, const Json *id) {
-    if (*end >= 0) return refuse_key(from, "more than one token put beside the text:", "post_processor");
+    if (*end >= 0)
+        return refuse(from, "more than one token put beside the text:", string_from("post_processor"));
     return (json_integer(id, end) && *end >= 0 && (size_t)*end < from->n) ||
-           refuse_key(from, "an id that is no token:", "post_processor");
+           refuse(from, "an id that is no token:", string_from("post_processor"));
 }
 
 static bool read_template(EndsReader *from, const Json *json) {
     const Json *single = json_get(json, "single"), *tokens = json_get(json, "special_tokens");
     bool is_behind = false;
-    if (!single || single->kind != JSON_ARRAY) return refuse_key(from, "not a list:", "single");
+    if (!single || single->kind != JSON_ARRAY) return refuse(from, "not a list:", string_from("single"));
     for (size_t i = 0; i < single->n; i++) {
         const Json *special = json_get(json_item(single, i), "SpecialToken"), *name = json_get(special, "id");
         const Json *ids = NULL;
@@ -42,7 +39,7 @@ static bool read_template(EndsReader *from, const Json *json) {
         if (!set_end(from, is_behind ? &from->ends.after : &from->ends.before, json_item(ids, 0)))
             return false;
     }
-    return is_behind || refuse_key(from, "no text in the template:", "post_processor");
+    return is_behind || refuse(from, "no text in the template:", string_from("post_processor"));
 }
 
 static bool read_part(EndsReader *from, const Json *json) {
@@ -60,7 +57,7 @@ static bool read_part(EndsReader *from, const Json *json) {
         return refuse(from, "a post_processor of a type that is not known:", type);
     const Json *list = json_get(json, "processors");
     bool ok = list && list->kind == JSON_ARRAY;
-    if (!ok) return refuse_key(from, "not a list:", "processors");
+    if (!ok) return refuse(from, "not a list:", string_from("processors"));
     for (size_t i = 0; ok && i < list->n; i++) ok = read_part(from, json_item(list, i));
     return ok;
 }

@@ -18,8 +18,6 @@ bool tokenizer_no_memory(const TokenizerReader *reader) {
     return error_set(reader->error, "%s: not enough memory for the vocabulary", reader->path);
 }
 
-static String string_of(const char *text) { return (String){text, strlen(text)}; }
-
 static bool is_there(const Json *json) { return json && json->kind != JSON_NULL; }
 
 bool tokenizer_flag(const TokenizerReader *reader, const Json *json, const char *key, bool must,
@@ -27,7 +25,7 @@ bool tokenizer_flag(const TokenizerReader *reader, const Json *json, const char 
     const Json *flag = json_get(json, key);
     if (!is_there(flag) && !must) return true;
     if (!flag || flag->kind != JSON_BOOL)
-        return tokenizer_refuse(reader, "not true or false:", string_of(key));
+        return tokenizer_refuse(reader, "not true or false:", string_from(key));
     *value = flag->boolean;
     return true;
 }
@@ -51,7 +49,7 @@ String tokenizer_keep(const TokenizerReader *reader, String text) {
 /* Keeps the text that is the member `key`, of at most PIPELINE_TEXT bytes. */
 static bool read_text(const TokenizerReader *reader, const Json *json, const char *key, String *text) {
     const Json *value = json_get(json, key);
-    if (!value || value->kind != JSON_TEXT) return tokenizer_refuse(reader, "not a text:", string_of(key));
+    if (!value || value->kind != JSON_TEXT) return tokenizer_refuse(reader, "not a text:", string_from(key));
     if (value->n > PIPELINE_TEXT)
         return tokenizer_refuse(reader, "longer than 256 bytes:", json_string(value));
     *text = tokenizer_keep(reader, json_string(value));
@@ -73,7 +71,7 @@ bool tokenizer_needle(const TokenizerReader *reader, const Json *pattern, Needle
 static Rewrite *add_rewrite(TokenizerReader *reader, RewriteKind kind) {
     Pipeline *pipeline = reader->pipeline;
     if (pipeline->n_rewrites == PIPELINE_STEPS) {
-        tokenizer_refuse(reader, "more steps than 32:", string_of("normalizer"));
+        tokenizer_refuse(reader, "more steps than 32:", string_from("normalizer"));
         return NULL;
     }
     Rewrite *step = &pipeline->rewrites[pipeline->n_rewrites++];
@@ -84,8 +82,8 @@ static Rewrite *add_rewrite(TokenizerReader *reader, RewriteKind kind) {
 /* A step that replaces what matches the pattern by `text`. */
 static bool add_replacement(TokenizerReader *reader, const char *pattern, const char *text) {
     Rewrite *step = add_rewrite(reader, REWRITE_REPLACE);
-    if (!step || !compile(reader, string_of(pattern), &step->needle)) return false;
-    step->text = tokenizer_keep(reader, string_of(text));
+    if (!step || !compile(reader, string_from(pattern), &step->needle)) return false;
+    step->text = tokenizer_keep(reader, string_from(text));
     return step->text.data || tokenizer_no_memory(reader);
 }
 
@@ -146,7 +144,7 @@ bool tokenizer_read_normalizer(TokenizerReader *reader, const Json *json) {
         return tokenizer_refuse(reader, "a normalizer of a type that is not known:", type);
     const Json *list = json_get(json, "normalizers");
     bool ok = list && list->kind == JSON_ARRAY;
-    if (!ok) return tokenizer_refuse(reader, "not a list:", string_of("normalizers"));
+    if (!ok) return tokenizer_refuse(reader, "not a list:", string_from("normalizers"));
     for (size_t i = 0; ok && i < list->n; i++) ok = tokenizer_read_normalizer(reader, json_item(list, i));
     return ok;
 }
@@ -154,11 +152,11 @@ bool tokenizer_read_normalizer(TokenizerReader *reader, const Json *json) {
 static Cut *add_cut(TokenizerReader *reader, CutKind kind) {
     Pipeline *pipeline = reader->pipeline;
     if (pipeline->n_cuts == PIPELINE_STEPS) {
-        tokenizer_refuse(reader, "more steps than 32:", string_of("pre_tokenizer"));
+        tokenizer_refuse(reader, "more steps than 32:", string_from("pre_tokenizer"));
         return NULL;
     }
     if (reader->byte_level && kind != CUT_SPLIT) { /* another ByteLevel is refused where it is read */
-        tokenizer_refuse(reader, "behind ByteLevel, in the pre_tokenizer:", string_of("Metaspace"));
+        tokenizer_refuse(reader, "behind ByteLevel, in the pre_tokenizer:", string_from("Metaspace"));
         return NULL;
     }
     Cut *step = &pipeline->cuts[pipeline->n_cuts++];
@@ -172,7 +170,7 @@ static bool add_split(TokenizerReader *reader, const char *pattern, CutBehavior 
     if (!step) return false;
     step->behavior = behavior;
     step->invert = invert;
-    return compile(reader, string_of(pattern), &step->needle);
+    return compile(reader, string_from(pattern), &step->needle);
 }
 
 /* Puts the text in front of pieces, or of the whole text, that do not begin with it. */
@@ -198,10 +196,10 @@ static bool read_behavior(TokenizerReader *reader, const Json *json, CutBehavior
 static bool read_byte_level(TokenizerReader *reader, const Json *json) {
     bool prefix = false, by_pattern = true;
     if (reader->byte_level)
-        return tokenizer_refuse(reader, "twice in the pre_tokenizer:", string_of("ByteLevel"));
+        return tokenizer_refuse(reader, "twice in the pre_tokenizer:", string_from("ByteLevel"));
     bool ok = tokenizer_flag(reader, json, "add_prefix_space", true, &prefix) &&
               tokenizer_flag(reader, json, "use_regex", false, &by_pattern) &&
-              (!prefix || add_prefix(reader, string_of(" "), false)) &&
+              (!prefix || add_prefix(reader, string_from(" "), false)) &&
               (!by_pattern || add_split(reader, byte_level_pattern, CUT_ISOLATED, false)) &&
               add_cut(reader, CUT_SPELL);
     reader->byte_level = true;
@@ -218,8 +216,8 @@ static bool read_metaspace(TokenizerReader *reader, const Json *json) {
         !tokenizer_flag(reader, json, "split", false, &splits))
         return false;
     if (replacement.n == 0)
-        return tokenizer_refuse(reader, "nothing in place of a space:", string_of("replacement"));
-    step->needle.text = tokenizer_keep(reader, string_of(" "));
+        return tokenizer_refuse(reader, "nothing in place of a space:", string_from("replacement"));
+    step->needle.text = tokenizer_keep(reader, string_from(" "));
     step->text = replacement;
     if (!step->needle.text.data) return tokenizer_no_memory(reader);
     if (string_equals(replacement, space)) reader->spaces = true;
@@ -278,7 +276,7 @@ bool tokenizer_read_pre_tokenizer(TokenizerReader *reader, const Json *json) {
         return tokenizer_refuse(reader, "a pre_tokenizer of a type that is not known:", type);
     const Json *list = json_get(json, "pretokenizers");
     bool ok = list && list->kind == JSON_ARRAY;
-    if (!ok) return tokenizer_refuse(reader, "not a list:", string_of("pretokenizers"));
+    if (!ok) return tokenizer_refuse(reader, "not a list:", string_from("pretokenizers"));
     for (size_t i = 0; ok && i < list->n; i++) ok = tokenizer_read_pre_tokenizer(reader, json_item(list, i));
     return ok;
 }

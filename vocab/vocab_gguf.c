@@ -19,7 +19,7 @@ static bool set_pre(Vocab *vocab, const Checkpoint *checkpoint, String name, Err
     vocab->whole_words = pre->whole_words;
     vocab->add_bos = pre->add_bos;
     for (size_t i = 0; i < MAX_PATTERNS && pre->patterns[i]; i++) {
-        String expression = {pre->patterns[i], strlen(pre->patterns[i])};
+        String expression = string_from(pre->patterns[i]);
         if (!(vocab->patterns[i] = pattern_new(expression, error))) return false;
         vocab->n_patterns++;
     }

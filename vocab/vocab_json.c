@@ -36,10 +36,6 @@ static bool refuse(const VocabReader *from, const char *what, String name) {
     return tokenizer_refuse(&from->reader, what, name);
 }
 
-static bool refuse_key(const VocabReader *from, const char *what, const char *key) {
-    return refuse(from, what, (String){key, strlen(key)});
-}
-
 /* The model's tokens are the members of an object, or pairs of text and score. */
 static bool model_token(const VocabReader *from, const Json *vocab, size_t i, String *text, int64_t *id) {
     const Json *item = json_item(vocab, i);
@@ -51,7 +47,7 @@ static bool model_token(const VocabReader *from, const Json *vocab, size_t i, St
     bool ok = item->kind == JSON_ARRAY && item->n == 2 && json_item(item, 0)->kind == JSON_TEXT &&
               json_item(item, 1)->kind == JSON_NUMBER;
     if (ok) *text = json_string(json_item(item, 0));
-    return ok || refuse_key(from, "not a list of texts and scores:", "vocab");
+    return ok || refuse(from, "not a list of texts and scores:", string_from("vocab"));
 }
 
 /* Ids may leave gaps, but no more than a file pays for. */
@@ -71,7 +67,7 @@ static bool count_ids(VocabReader *from, const Json *vocab, const Json *added) {
         if ((uint64_t)id >= most) return refuse(from, "the id is far beyond all tokens, of", text);
         if ((size_t)id >= from->n) from->n = (size_t)id + 1;
     }
-    return from->n > 0 || refuse_key(from, "no tokens:", "vocab");
+    return from->n > 0 || refuse(from, "no tokens:", string_from("vocab"));
 }
 
 static bool builder_room(VocabReader *from, size_t n_added) {
@@ -188,9 +184,9 @@ static bool read_tokens(VocabReader *from) {
     static const Json none = {.kind = JSON_ARRAY};
     const Json *vocab = json_get(from->model, "vocab"), *added = json_get(from->root, "added_tokens");
     if (!vocab || (vocab->kind != JSON_OBJECT && vocab->kind != JSON_ARRAY))
-        return refuse_key(from, "missing in the model:", "vocab");
+        return refuse(from, "missing in the model:", string_from("vocab"));
     if (!added || added->kind == JSON_NULL) added = &none;
-    if (added->kind != JSON_ARRAY) return refuse_key(from, "not a list:", "added_tokens");
+    if (added->kind != JSON_ARRAY) return refuse(from, "not a list:", string_from("added_tokens"));
     Json embedded = *added;
     if (!drop_rowless(from, vocab, &embedded)) return false;
     added = &embedded;
@@ -204,12 +200,12 @@ static bool read_tokens(VocabReader *from) {
         String text = json_string(json_get(json_item(added, i), "content"));
         ids[i] = -1;
         ok = text.n ? prefixes_add(&from->contents, text, (int32_t)i) || tokenizer_no_memory(&from->reader)
-                    : refuse_key(from, "an added token is empty:", "content");
+                    : refuse(from, "an added token is empty:", string_from("content"));
     }
     if (ok) prefixes_sort(&from->contents);
     ok = ok &&
          (from->contents.n == added->n ||
-          refuse_key(from, "two tokens have the same content:", "added_tokens")) &&
+          refuse(from, "two tokens have the same content:", string_from("added_tokens"))) &&
          place_model(from, vocab, ids) && read_added(from, added, ids, vocab->n);
     free(ids);
     return ok;
@@ -279,7 +275,7 @@ static bool is_unset(const VocabReader *from, const char *key) {
     const Json *value = json_get(from->model, key);
     return !value || value->kind == JSON_NULL || (value->kind == JSON_NUMBER && value->number == 0) ||
            (value->kind == JSON_TEXT && value->n == 0) ||
-           refuse_key(from, "an option of BPE that is not supported:", key);
+           refuse(from, "an option of BPE that is not supported:", string_from(key));
 }
 
 static bool read_bpe(VocabReader *from) {
@@ -291,9 +287,10 @@ static bool read_bpe(VocabReader *from) {
         !tokenizer_flag(&from->reader, from->model, "fuse_unk", false, &vocab->fuses_unknown) ||
         !tokenizer_flag(&from->reader, from->model, "ignore_merges", false, &vocab->whole_words))
         return false;
-    if (!merges || merges->kind != JSON_ARRAY) return refuse_key(from, "missing in the model:", "merges");
+    if (!merges || merges->kind != JSON_ARRAY)
+        return refuse(from, "missing in the model:", string_from("merges"));
     if (json_get(from->model, "vocab")->kind != JSON_OBJECT)
-        return refuse_key(from, "not an object:", "vocab");
+        return refuse(from, "not an object:", string_from("vocab"));
     if (!add_tokens(from, merges->n)) return false;
     for (size_t i = 0; i < merges->n; i++) {
         const Json *merge = json_item(merges, i);
@@ -308,7 +305,7 @@ static bool read_unigram(VocabReader *from) {
     const Json *tokens = json_get(from->model, "vocab");
     double least = INFINITY;
     vocab->kind = VOCAB_UNIGRAM;
-    if (tokens->kind != JSON_ARRAY) return refuse_key(from, "not a list:", "vocab");
+    if (tokens->kind != JSON_ARRAY) return refuse(from, "not a list:", string_from("vocab"));
     if (!add_tokens(from, 0)) return false;
     Unigram *unigram = vocab->unigram = calloc(1, sizeof *unigram);
     if (!unigram || !(unigram->scores = malloc(from->n * sizeof *unigram->scores)))
@@ -324,7 +321,7 @@ static bool read_unigram(VocabReader *from) {
     size_t n = unigram->pieces.n;
     unigram->unknown = -1;
     prefixes_sort(&unigram->pieces);
-    if (unigram->pieces.n < n) return refuse_key(from, "two pieces are the same:", "vocab");
+    if (unigram->pieces.n < n) return refuse(from, "two pieces are the same:", string_from("vocab"));
     unigram->unknown_score = least - 10; /* as SentencePiece has it */
     return true;
 }
@@ -337,7 +334,7 @@ static bool read_unknown(VocabReader *from) {
     if (from->vocab->kind == VOCAB_UNIGRAM) {
         if (!number || number->kind == JSON_NULL) return true;
         if (!json_integer(number, &id) || id < 0 || id >= (int64_t)json_get(from->model, "vocab")->n)
-            return refuse_key(from, "not the id of a token:", "unk_id");
+            return refuse(from, "not the id of a token:", string_from("unk_id"));
         from->vocab->unigram->unknown = from->vocab->unknown = (int32_t)id;
         return true;
     }
@@ -383,7 +380,8 @@ static bool read_ends(VocabReader *from, const Checkpoint *checkpoint) {
     bool other_eos = !checkpoint_has(checkpoint, "tokenizer.ggml.add_eos_token") && ends.after >= 0 &&
                      vocab->eos != ends.after;
     return (!other_bos && !other_eos) ||
-           refuse_key(from, "it puts another token beside the text than BOS or EOS:", "post_processor");
+           refuse(from,
+                  "it puts another token beside the text than BOS or EOS:", string_from("post_processor"));
 }
 
 /* The text that a token becomes text from: of an added one that is normalised, the normalised text. */
@@ -417,9 +415,9 @@ static String model_type(const VocabReader *from) {
         bool fits = vocab == untagged[i].vocab;
         for (size_t k = 0; k < 3 && untagged[i].others[k]; k++)
             fits = fits && json_get(from->model, untagged[i].others[k]);
-        if (fits) return (String){untagged[i].type, strlen(untagged[i].type)};
+        if (fits) return string_from(untagged[i].type);
     }
-    return (String){"BPE", 3}; /* which says what is missing */
+    return string_from("BPE"); /* which says what is missing */
 }
 
 static bool read_model(VocabReader *from) {
@@ -434,7 +432,7 @@ static bool read_model(VocabReader *from) {
 static bool read_all(VocabReader *from, const Checkpoint *checkpoint) {
     Pipeline *pipeline = from->reader.pipeline;
     Vocab *vocab = from->vocab;
-    if (!from->model) return refuse_key(from, "missing:", "model");
+    if (!from->model) return refuse(from, "missing:", string_from("model"));
     if (!tokenizer_read_normalizer(&from->reader, json_get(from->root, "normalizer")) ||
         !tokenizer_read_pre_tokenizer(&from->reader, json_get(from->root, "pre_tokenizer")))
         return false;

@@ -34,8 +34,7 @@ static bool no_memory(const KeyMaker *builder) {
 static bool add_key(KeyMaker *builder, const char *name, uint32_t type, uint32_t element, uint64_t n,
                     void *data, size_t n_bytes) {
     if (!data) return no_memory(builder);
-    builder->keys->values[builder->keys->n++] =
-        (Value){{name, strlen(name)}, type, element, n, data, n_bytes};
+    builder->keys->values[builder->keys->n++] = (Value){string_from(name), type, element, n, data, n_bytes};
     return true;
 }
 
@@ -179,7 +178,7 @@ static bool cuts_likewise(const Pretokenizer *pre, const CutPlaces *places, bool
     Pattern *patterns[MAX_PATTERNS] = {0};
     size_t n = 0;
     for (; *ok && n < MAX_PATTERNS && pre->patterns[n]; n++)
-        *ok = (patterns[n] = pattern_new((String){pre->patterns[n], strlen(pre->patterns[n])}, NULL)) != NULL;
+        *ok = (patterns[n] = pattern_new(string_from(pre->patterns[n]), NULL)) != NULL;
     unsigned char *begins = calloc(places->text.n + 1, 1);
     *ok = *ok && begins && cut(patterns, n, places->text.data, places->text.n, begins);
     bool likewise = *ok && memcmp(begins, places->begins, places->text.n) == 0;
