@@ -294,8 +294,10 @@ static void attend_tiles(void *context, size_t begin, size_t end, unsigned worke
     }
 }
 
-static void clamp(float *x, size_t n, float limit) {
-    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
+void attention_norm_and_cut(const Kernels *kernels, const AttentionShape *shape, const Norm *norm, float *row,
+                            size_t d) {
+    if (norm->gain) norm_row(kernels, norm, row, row, d);
+    if (shape->clamp != 0 && shape->clamp_normed) clamp(row, d, shape->clamp);
 }
 
 /* Norms and rotates q and k of tokens [begin, end) of the chunk. */
@@ -303,17 +305,12 @@ static void rotate(const LayerLoop *loop, size_t begin, size_t end) {
     const Attention *attention = loop->attention;
     const AttentionShape *shape = &attention->shape;
     const Kernels *kernels = attention->compute.kernels;
-    const Norm *q_norm = &loop->weights->q_norm, *k_norm = &loop->weights->k_norm;
     const Rope *rope = shape->layers[loop->layer].rope;
     size_t d_head = shape->d_head, d_q = shape->n_head * d_head, d_kv = shape->n_head_kv * d_head;
     for (size_t t = begin; t < end; t++) {
         float *q = attention->at.q + t * d_q, *k = attention->at.k + t * d_kv;
-        if (q_norm->gain) norm_row(kernels, q_norm, q, q, d_q);
-        if (k_norm->gain) norm_row(kernels, k_norm, k, k, d_kv);
-        if (shape->clamp != 0 && shape->clamp_normed) {
-            clamp(q, d_q, shape->clamp);
-            clamp(k, d_kv, shape->clamp);
-        }
+        attention_norm_and_cut(kernels, shape, &loop->weights->q_norm, q, d_q);
+        attention_norm_and_cut(kernels, shape, &loop->weights->k_norm, k, d_kv);
         if (rope) {
             const float *cos_sin = attention->cos_sin[rope - shape->ropes] + t * rope->dim;
             for (size_t h = 0; h < shape->n_head; h++) rope_rotate(rope, q + h * d_head, cos_sin);

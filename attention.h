@@ -66,4 +66,8 @@ void attention_begin(Attention *attention, size_t position, size_t n, Attention 
 void attention_forward(Attention *attention, const AttentionWeights *weights, size_t layer, const float *x,
                        float *out, const Probe *probe);
 
+/* Norms and cuts a token's queries or keys, of all heads, [d]: what RoPE then turns. */
+void attention_norm_and_cut(const Kernels *kernels, const AttentionShape *shape, const Norm *norm, float *row,
+                            size_t d);
+
 #endif

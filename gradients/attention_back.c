@@ -132,7 +132,7 @@ static void back_norm_and_cut(const AttentionTrace *trace, const Norm *norm, con
     if (limit != 0 && normed) {
         cut = s->normed;
         memcpy(s->normed, site, d * sizeof *site);
-        attention_norm_and_cut(trace, norm, s->normed, d);
+        attention_norm_and_cut(trace->compute.kernels, &trace->shape, norm, s->normed, d);
     }
     for (size_t i = 0; limit != 0 && normed && i < d; i++)
         if (fabsf(cut[i]) >= limit) row[i] = 0;

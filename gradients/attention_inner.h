@@ -96,9 +96,6 @@ static inline AttentionRows rows_at(const AttentionTrace *trace, size_t head, si
 
 static inline float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 
-/* Norms and cuts a row of all heads' queries or keys, and not yet turns it. */
-void attention_norm_and_cut(const AttentionTrace *trace, const Norm *norm, float *row, size_t d);
-
 /* The pattern of these queries, rows of scratch n floats apart, in columns from 0 on for the keys from rows->key on. */
 void attention_pattern(const AttentionTrace *trace, const AttentionRows *rows, const AttentionScratch *s);
 

@@ -64,10 +64,6 @@ void attention_trace_begin(AttentionTrace *trace, const AttentionWeights *weight
     trace->z = saved ? saved->at[SAVED_Z] : trace->own_z;
 }
 
-static void clamp(float *x, size_t n, float limit) {
-    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
-}
-
 void attention_trace_rows(AttentionTrace *trace, size_t from, size_t n, const float *x) {
     const AttentionShape *shape = &trace->shape;
     size_t dq = d_q(trace), dkv = d_kv(trace), d_head = shape->d_head;
@@ -87,23 +83,19 @@ void attention_trace_rows(AttentionTrace *trace, size_t from, size_t n, const fl
     clamp(k, n * dkv, shape->clamp);
 }
 
-void attention_norm_and_cut(const AttentionTrace *trace, const Norm *norm, float *row, size_t d) {
-    if (norm->gain) norm_row(trace->compute.kernels, norm, row, row, d);
-    if (trace->shape.clamp != 0 && trace->shape.clamp_normed) clamp(row, d, trace->shape.clamp);
-}
-
 /* Tokens [begin, end): queries and keys as the scores see them. */
 static void rotate(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const AttentionTrace *trace = context;
     const Rope *rope = layer_rope(trace);
+    const Kernels *kernels = trace->compute.kernels;
     size_t dq = d_q(trace), dkv = d_kv(trace);
     for (size_t t = begin; t < end; t++) {
         float *q = trace->q + t * dq, *k = trace->k + t * dkv;
         memcpy(q, trace->q_site + t * dq, dq * sizeof *q);
         memcpy(k, trace->k_site + t * dkv, dkv * sizeof *k);
-        attention_norm_and_cut(trace, &trace->weights->q_norm, q, dq);
-        attention_norm_and_cut(trace, &trace->weights->k_norm, k, dkv);
+        attention_norm_and_cut(kernels, &trace->shape, &trace->weights->q_norm, q, dq);
+        attention_norm_and_cut(kernels, &trace->shape, &trace->weights->k_norm, k, dkv);
         if (!rope) continue;
         const float *cos_sin = trace->cos_sin[rope - trace->shape.ropes] + t * rope->dim;
         rotate_row(trace, rope, q, dq, cos_sin);

@@ -4,6 +4,7 @@
 
 #include "layers/rope.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -28,5 +29,9 @@ typedef struct AttentionShape {
     size_t n_ropes;
     const AttentionLayer *layers; /* [n_layer], or for attention_kv_bytes NULL: all alike; all borrowed */
 } AttentionShape;
+
+static inline void clamp(float *x, size_t n, float limit) {
+    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
+}
 
 #endif

@@ -24,18 +24,12 @@ typedef struct LaneHead {
     float *scores;  /* [n_rows][n] then the pattern */
 } LaneHead;
 
-static void clamp(float *x, size_t n, float limit) {
-    for (size_t i = 0; i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
-}
-
 /* Norms, cuts and turns one row's queries, or keys, [n_heads][d_head]. */
 static void turn_row(const LaneLayer *layer, const Norm *norm, float *row, size_t n_heads, size_t position) {
     const Lanes *lanes = layer->lanes;
     const AttentionShape *shape = &lanes->shape;
     const Rope *rope = shape->layers[layer->layer].rope;
-    size_t width = n_heads * shape->d_head;
-    if (norm->gain) norm_row(lanes->subject->compute.kernels, norm, row, row, width);
-    if (shape->clamp != 0 && shape->clamp_normed) clamp(row, width, shape->clamp);
+    attention_norm_and_cut(lanes->subject->compute.kernels, shape, norm, row, n_heads * shape->d_head);
     if (!rope) return;
     const float *angles = lanes->cos_sin;
     for (const Rope *before = shape->ropes; before < rope; before++) angles += lanes->n * before->dim;

@@ -56,10 +56,6 @@ Linear head_rows(const Linear *linear, size_t first, size_t d_head) {
                     linear->bias ? linear->bias + first : NULL};
 }
 
-static void cut(float *x, size_t n, float limit) {
-    for (size_t i = 0; limit != 0 && i < n; i++) x[i] = fminf(fmaxf(x[i], -limit), limit);
-}
-
 /* A matrix makes a reader's numbers, which go to `to` [chunk][n_heads][d_head]. */
 typedef struct Projection {
     const Linear *linear;
@@ -91,7 +87,7 @@ static void project(const Mixture *mixture, const LayerWeights *w, const Project
     if (w->attn_norm.gain) norm_forward(&mixture->compute, &w->attn_norm, reads, mixture->normed, n_rows, d);
     linear_forward(&mixture->compute, &(LinearOutput){mixture->rows, &rows}, 1,
                    w->attn_norm.gain ? mixture->normed : reads, n_rows);
-    cut(mixture->rows, n_rows * d_head, by->limit);
+    if (by->limit != 0) clamp(mixture->rows, n_rows * d_head, by->limit);
     for (size_t i = 0; i < n_rows; i++)
         memcpy(by->to + (i * by->n_heads + head) * d_head, mixture->rows + i * d_head,
                d_head * sizeof *by->to);
