@@ -29,14 +29,9 @@ bool experts_trace_open(ExpertsTrace *trace, MlpTrace *mlp, size_t n_chunk, size
 }
 
 void experts_trace_close(ExpertsTrace *trace) {
-    free(trace->weights);
-    free(trace->logits);
-    free(trace->d_weights);
-    free(trace->x);
-    free(trace->dx);
-    free(trace->out);
-    free(trace->dout);
-    free(trace->gates);
+    float *const parts[] = {trace->weights, trace->logits, trace->d_weights, trace->x,
+                            trace->dx,      trace->out,    trace->dout,      trace->gates};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) free(parts[i]);
     free(trace->tokens);
 }
 
@@ -73,15 +68,6 @@ static void add_expert(const Compute *compute, MlpKind kind, const MlpWeights *e
 
 static bool has_shared(const ExpertsWeights *weights) { return weights->shared.up.w.data; }
 
-/* The weight of the shared expert for each token. */
-static void make_gates(const Compute *compute, const ExpertsWeights *weights, size_t n, const float *x,
-                       float *gates) {
-    for (size_t t = 0; t < n; t++) gates[t] = 1;
-    if (!weights->shared_gate.w.data) return;
-    linear_forward(compute, &(LinearOutput){gates, &weights->shared_gate}, 1, x, n);
-    for (size_t t = 0; t < n; t++) gates[t] = 1 / (1 + expf(-gates[t]));
-}
-
 void experts_trace(const Compute *compute, MlpKind kind, const ExpertsWeights *weights, size_t n,
                    const float *x, float *out, ExpertsTrace *trace) {
     size_t n_expert = weights->n_expert, d = weights->router.w.cols;
@@ -92,7 +78,7 @@ void experts_trace(const Compute *compute, MlpKind kind, const ExpertsWeights *w
     for (size_t e = 0; e < n_expert; e++)
         add_expert(compute, kind, &weights->experts[e], trace->weights + e, n_expert, n, x, out, trace);
     if (!has_shared(weights)) return;
-    make_gates(compute, weights, n, x, trace->gates);
+    experts_weigh_shared(compute, weights, x, n, trace->gates);
     add_expert(compute, kind, &weights->shared, trace->gates, 1, n, x, out, trace);
 }
 
@@ -138,7 +124,7 @@ static void back_choice(const ExpertsWeights *weights, const float *w, const flo
 
 static void back_shared(const Compute *compute, MlpKind kind, const ExpertsWeights *weights, size_t n,
                         const float *x, const float *dout, float *dx, ExpertsTrace *trace) {
-    make_gates(compute, weights, n, x, trace->gates);
+    experts_weigh_shared(compute, weights, x, n, trace->gates);
     back_expert(compute, kind, &weights->shared, trace->gates, 1, n, x, dout, dx, trace->d_weights, trace);
     if (!weights->shared_gate.w.data) return;
     for (size_t t = 0; t < n; t++) trace->d_weights[t] *= trace->gates[t] * (1 - trace->gates[t]);

@@ -20,6 +20,14 @@ void experts_choose(const Kernels *kernels, const ExpertsWeights *weights, float
     for (size_t i = 0; i < n_expert; i++) p[i] = p[i] < 0 ? -p[i] * factor : 0;
 }
 
+void experts_weigh_shared(const Compute *compute, const ExpertsWeights *weights, const float *x, size_t n,
+                          float *shared) {
+    for (size_t t = 0; t < n; t++) shared[t] = 1;
+    if (!weights->shared_gate.w.data) return;
+    linear_forward(compute, &(LinearOutput){shared, &weights->shared_gate}, 1, x, n);
+    for (size_t t = 0; t < n; t++) shared[t] = 1 / (1 + expf(-shared[t]));
+}
+
 /* Adds weight · what an expert makes of its tokens, those whose weight is not 0; its weights are `stride` apart. */
 static void add_expert(const Compute *compute, MlpKind kind, const MlpWeights *expert, const float *weight,
                        size_t stride, size_t n, const float *x, float *out, float *hidden, float *gate,
@@ -81,10 +89,6 @@ void experts_forward(const Compute *compute, MlpKind kind, const ExpertsWeights 
         add_expert(compute, kind, &weights->experts[e], router + e, n_expert, n, x, out, hidden, gate,
                    gathered, made);
     if (!weights->shared.up.w.data) return;
-    for (size_t t = 0; t < n; t++) router[t] = 1;
-    if (weights->shared_gate.w.data) {
-        linear_forward(compute, &(LinearOutput){router, &weights->shared_gate}, 1, x, n);
-        for (size_t t = 0; t < n; t++) router[t] = 1 / (1 + expf(-router[t]));
-    }
+    experts_weigh_shared(compute, weights, x, n, router);
     add_expert(compute, kind, &weights->shared, router, 1, n, x, out, hidden, gate, gathered, made);
 }

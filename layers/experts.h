@@ -29,6 +29,10 @@ size_t experts_floats(size_t n_expert, size_t d_model);
 /* Turns a token's logits p [n_expert] into the weights of the experts, which are 0 for those that are not chosen. */
 void experts_choose(const Kernels *kernels, const ExpertsWeights *weights, float *p);
 
+/* The weight of the shared expert for each of n tokens. */
+void experts_weigh_shared(const Compute *compute, const ExpertsWeights *weights, const float *x, size_t n,
+                          float *shared);
+
 /*
  * Like mlp_forward, for the n tokens of a layer from `position` on; the probe sees PROBE_ROUTER and PROBE_EXPERT_WEIGHTS.
  * hidden and gate are [max(n, n_used)][d_ff] of the widest expert, scratch is [n][experts_floats].
