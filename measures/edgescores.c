@@ -126,10 +126,8 @@ bool edgescores_run(EdgeScores *scores, const int32_t *base, const int32_t *sour
         !run_text(scores, source, false, error) || !run_text(scores, base, true, error))
         return false;
     subtract_base(scores);
-    bool ok = scores->steps ? gradients_between(gradients, scores->embed[0], scores->embed[1], scores->steps,
-                                                &probe, error)
-                            : gradients_back(gradients, &probe, error);
-    return ok && gradients_check(gradients, scores->scores, scores->graph->n_edges, error) &&
+    return gradients_back(gradients, scores->embed, scores->steps, &probe, error) &&
+           gradients_check(gradients, scores->scores, scores->graph->n_edges, error) &&
            gradients_check(gradients, scores->tokens, scores->graph->n_readers * scores->n, error);
 }
 

@@ -122,7 +122,7 @@ static bool logits_gradient(void *user, size_t position, size_t n, float *logits
     return true;
 }
 
-bool gradients_back(Gradients *gradients, const GradientProbe *probe, Error *error) {
+static bool go_back(Gradients *gradients, const GradientProbe *probe, Error *error) {
     Backward task = {.model = gradients->subject->model,
                      .compute = gradients->subject->compute,
                      .n = gradients->n,
@@ -138,17 +138,18 @@ bool gradients_back(Gradients *gradients, const GradientProbe *probe, Error *err
     return backward_run(&task, error);
 }
 
-bool gradients_between(Gradients *gradients, const float *from, const float *to, size_t steps,
-                       const GradientProbe *probe, Error *error) {
+bool gradients_back(Gradients *gradients, float *const embed[2], size_t steps, const GradientProbe *probe,
+                    Error *error) {
     size_t count = gradients->n * config_of(gradients)->d_model;
     double value;
+    if (steps == 0) return go_back(gradients, probe, error);
     for (size_t step = 0; step < steps; step++) {
         double share = ((double)step + 0.5) / (double)steps;
         for (size_t i = 0; i < count; i++)
-            gradients->between[i] = (float)((1 - share) * (double)from[i] + share * (double)to[i]);
+            gradients->between[i] = (float)((1 - share) * (double)embed[0][i] + share * (double)embed[1][i]);
         if (!subject_go_on(gradients->subject, steps > 1 ? "steps" : NULL, step, steps, error) ||
             !gradients_there(gradients, NULL, gradients->between, NULL, &value, error) ||
-            !gradients_back(gradients, probe, error))
+            !go_back(gradients, probe, error))
             return false;
     }
     if (steps > 1) subject_go_on(gradients->subject, "steps", steps, steps, NULL);

@@ -45,12 +45,12 @@ void gradients_leave(Gradients *gradients);
 bool gradients_there(Gradients *gradients, const int32_t *ids, const float *embed, const Probe *also,
                      double *value, Error *error);
 
-/* The way back of the last way there. */
-bool gradients_back(Gradients *gradients, const GradientProbe *probe, Error *error);
-
-/* There and back at `steps` points between two streams [n][d_model]; the probe sees all of them. */
-bool gradients_between(Gradients *gradients, const float *from, const float *to, size_t steps,
-                       const GradientProbe *probe, Error *error);
+/*
+ * The way back of the last way there. With `steps` there and back at so many points between two streams that enter the first
+ * layer, embed [2] of [n][d_model]: the probe sees all of them.
+ */
+bool gradients_back(Gradients *gradients, float *const embed[2], size_t steps, const GradientProbe *probe,
+                    Error *error);
 
 /* Whether n scores that were made of gradients are numbers: weights may be finite, and their sums not. */
 bool gradients_check(const Gradients *gradients, const double *scores, size_t n, Error *error);

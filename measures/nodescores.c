@@ -147,9 +147,7 @@ bool nodescores_run(NodeScores *scores, const int32_t *base, const int32_t *sour
         (source && !run_text(scores, source, 1, false, error)) || !run_text(scores, base, 0, source, error))
         return false;
     if (is_alone(scores)) gradients_leave(gradients); /* what it holds is not needed on the way back */
-    bool ok = scores->steps ? gradients_between(gradients, scores->embed[0], scores->embed[1], scores->steps,
-                                                &probe, error)
-                            : gradients_back(gradients, &probe, error);
+    bool ok = gradients_back(gradients, scores->embed, scores->steps, &probe, error);
     for (size_t kind = 0; ok && kind < N_NODE_KINDS; kind++)
         ok = gradients_check(gradients, scores->sites[kind].scores, n_scores(scores, kind), error);
     return ok;
