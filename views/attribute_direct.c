@@ -105,18 +105,12 @@ static bool run_text(AttributeView *v, Direct *direct, const Subject *subject, s
     return add_values(v, direct, &a, error);
 }
 
-static bool read_token(const Study *study, const char *option, const char *text, int32_t *id, Error *error) {
-    Error cause = {{0}};
-    if (text && !*text) return error_set(error, "%s is empty: give a token", option);
-    return !text || study_token(study, text, id, &cause) || error_set(error, "%s: %s", option, cause.message);
-}
-
 static bool run_one(AttributeView *v, Direct *direct, Error *error) {
     const Study *study = v->study;
     if (!subject_check_length(&study->subject, error) ||
         !study_query(v->study, v->query_text, NULL, &v->query, error) ||
-        !read_token(study, "--answer", v->pair.answer, &v->answer, error) ||
-        !read_token(study, "--wrong", v->pair.wrong, &v->wrong, error))
+        !study_token_given(study, "--answer", v->pair.answer, &v->answer, error) ||
+        !study_token_given(study, "--wrong", v->pair.wrong, &v->wrong, error))
         return false;
     if (v->wrong >= 0 && v->wrong == v->answer)
         return error_set(error, "--answer and --wrong are the same token");

@@ -184,23 +184,17 @@ static bool run_pair(void *user, const Pair *pair, Arena *arena, Error *error) {
     return ok;
 }
 
-static bool find_token(const Study *study, const char *option, const char *text, int32_t *id, Error *error) {
-    Error cause = {{0}};
-    *id = -1;
-    return !text || study_token(study, text, id, &cause) || error_set(error, "%s: %s", option, cause.message);
-}
-
 /* One text, without another. */
 static bool run_alone(NodesView *v, Error *error) {
     AttributeView *view = v->view;
     Study *study = view->study;
-    Pair pair = {.clean = study->subject.tokens};
+    Pair pair = {.clean = study->subject.tokens, .answer = -1, .wrong = -1};
     size_t kind;
     Arena arena = {0};
     v->loop.study = study;
     v->is_nll = !view->pair.answer;
-    if (!find_token(study, "--answer", view->pair.answer, &pair.answer, error) ||
-        !find_token(study, "--wrong", view->pair.wrong, &pair.wrong, error))
+    if (!study_token_given(study, "--answer", view->pair.answer, &pair.answer, error) ||
+        !study_token_given(study, "--wrong", view->pair.wrong, &pair.wrong, error))
         return false;
     parse_choice("--metric", view->gradient.metric_name, metric_names, METRIC_LOGPROB + 1, &kind,
                  error); /* as check() did */

@@ -253,6 +253,12 @@ bool study_token(const Study *study, const char *text, int32_t *id, Error *error
     return ok;
 }
 
+bool study_token_given(const Study *study, const char *option, const char *text, int32_t *id, Error *error) {
+    Error cause = {{0}};
+    if (text && !*text) return error_set(error, "%s is empty: give a token", option);
+    return !text || study_token(study, text, id, &cause) || error_set(error, "%s: %s", option, cause.message);
+}
+
 /* Moves *at behind "=0.5", if that is there; 0 where it is not. */
 static bool parse_factor(const char **at, float *factor) {
     double value = 0;

@@ -52,10 +52,8 @@ static bool read_options(Pairs *pairs, Error *error) {
         if (!tokens_push(&pair->clean, study->subject.tokens.ids[i], error)) return false;
     if (!study_encode(study, options->corrupted, strlen(options->corrupted), &pair->corrupted, &bos, &cause))
         return error_set(error, "--corrupted: %s", cause.message);
-    if (!study_token(study, options->answer, &pair->answer, &cause))
-        return error_set(error, "--answer: %s", cause.message);
-    return !options->wrong || study_token(study, options->wrong, &pair->wrong, &cause) ||
-           error_set(error, "--wrong: %s", cause.message);
+    return study_token_given(study, "--answer", options->answer, &pair->answer, error) &&
+           study_token_given(study, "--wrong", options->wrong, &pair->wrong, error);
 }
 
 bool pairs_next(Pairs *pairs, bool *ends, Error *error) {

@@ -230,6 +230,9 @@ Inputs study_inputs(const Study *study);
  */
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error);
 
+/* Likewise of another option, which the error names. Where that is not given, text is NULL and *id stays. */
+bool study_token_given(const Study *study, const char *option, const char *text, int32_t *id, Error *error);
+
 /*
  * Chooses the parts of "L3H7,L4,L5MLP,L0H2=0.5": a head, all heads of a layer, an MLP, one at a factor. The error names the
  * option. json_parts: their names under `key`, and "factors".
