@@ -208,4 +208,20 @@ static inline Model *accept(Gguf *gguf) {
     return accept_file();
 }
 
+/* Gives a tensor other dimensions; rows 0: a vector. */
+static inline void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
+    GgufTensor *tensor = gguf_find_tensor(gguf, name);
+    tensor->dims[0] = cols, tensor->dims[1] = rows;
+    tensor->n_bytes = (size_t)(4 * (rows ? rows : 1) * cols);
+}
+
+/* xorshift64*, Vigna 2016, arXiv:1402.6246 */
+static inline size_t any_below(size_t n) {
+    static uint64_t state = 42;
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return (size_t)((state * 0x2545f4914f6cdd1d >> 11) % n);
+}
+
 #endif

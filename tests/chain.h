@@ -54,12 +54,6 @@ static struct {
     {"at", 1, 11},
 };
 
-static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
-    GgufTensor *tensor = gguf_find_tensor(gguf, name);
-    tensor->dims[0] = cols, tensor->dims[1] = rows;
-    tensor->n_bytes = (size_t)(4 * (rows ? rows : 1) * cols);
-}
-
 static void put(Gguf *gguf, const char *name, size_t i, float value) {
     memcpy(file + gguf_find_tensor(gguf, name)->data_at + 4 * i, &value, sizeof value);
 }

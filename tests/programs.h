@@ -188,4 +188,10 @@ static inline const Json *json_at(const Json *value, const char *path) {
     return value;
 }
 
+/* A number there, or NaN. */
+static inline double number_at(const Json *json, const char *path) {
+    const Json *value = json_at(json, path);
+    return value && value->kind == JSON_NUMBER ? value->number : NAN;
+}
+
 #endif

@@ -468,29 +468,20 @@ static void test_llama2c_vocabulary(void) {
     refuse_file("holds a vocabulary only, no weights", "a vocabulary taken for a model");
 }
 
-static uint64_t random_state = 42;
-
-static size_t random_below(size_t n) { /* xorshift64*, Vigna 2016, arXiv:1402.6246 */
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return (size_t)((random_state * 0x2545f4914f6cdd1d >> 11) % n);
-}
-
 /* Changes a bit, a byte, a whole number of some width, or the length, of n ≥ 32 bytes. */
 static void damage(unsigned char *bytes, size_t *n) {
     static const uint64_t extremes[] = {0,          1,          7,          8,          32,
                                         255,        1 << 24,    1 << 30,    INT32_MAX,  UINT32_MAX,
                                         1ull << 40, 1ull << 61, 1ull << 63, UINT64_MAX, UINT64_MAX - 31,
                                         0x7fc00000, 0x7f800000};
-    size_t at = random_below(*n - 8);
-    switch (random_below(8)) {
-    case 0: *n = 32 + random_below(*n - 31); break;
-    case 1: bytes[at] = (unsigned char)random_below(256); break;
+    size_t at = any_below(*n - 8);
+    switch (any_below(8)) {
+    case 0: *n = 32 + any_below(*n - 31); break;
+    case 1: bytes[at] = (unsigned char)any_below(256); break;
     case 2:
-    case 3: bytes[at] ^= (unsigned char)(1u << random_below(8)); break;
-    case 4: memmove(bytes + at, bytes + random_below(*n - 8), 8); break;
-    default: memcpy(bytes + at, &extremes[random_below(COUNT(extremes))], random_below(2) ? 4 : 8);
+    case 3: bytes[at] ^= (unsigned char)(1u << any_below(8)); break;
+    case 4: memmove(bytes + at, bytes + any_below(*n - 8), 8); break;
+    default: memcpy(bytes + at, &extremes[any_below(COUNT(extremes))], any_below(2) ? 4 : 8);
     }
 }
 
@@ -507,7 +498,7 @@ static void test_random_damage(void) {
         for (int i = 0; i < (base < 2 ? 12000 : 3000); i++) {
             size_t n = n_file;
             memcpy(damaged, file, n);
-            for (uint64_t left = 1 + random_below(3); left > 0; left--) damage(damaged, &n);
+            for (uint64_t left = 1 + any_below(3); left > 0; left--) damage(damaged, &n);
             try_any_file(damaged, n);
         }
     }

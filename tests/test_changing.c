@@ -240,17 +240,8 @@ static void write_damaged(Base base) {
     }
 }
 
-static uint64_t random_state = 42;
-
-static size_t random_below(size_t n) { /* xorshift64*, Vigna 2016, arXiv:1402.6246 */
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return (size_t)((random_state * 0x2545f4914f6cdd1d >> 11) % n);
-}
-
 static void wait_a_moment(void) {
-    for (size_t n = random_below(4000); n > 0; n--) __asm__ volatile("");
+    for (size_t n = any_below(4000); n > 0; n--) __asm__ volatile("");
 }
 
 /* Never returns. */
@@ -260,11 +251,11 @@ static void write_for_ever(Attack attack) {
     unsigned char *bytes = mmap(NULL, n_file, PROT_READ | PROT_WRITE, MAP_SHARED, out, 0);
     if (bytes == MAP_FAILED) _exit(1);
     for (;;) {
-        const Flip *flip = &flips[random_below(n_flips)];
+        const Flip *flip = &flips[any_below(n_flips)];
         if (attack == MIX) {
-            memcpy(bytes + flip->at, random_below(2) ? &flip->large : &flip->small, flip->bytes);
+            memcpy(bytes + flip->at, any_below(2) ? &flip->large : &flip->small, flip->bytes);
         } else if (attack == CUT) {
-            if (ftruncate(out, (off_t)random_below(n_file)) != 0 ||
+            if (ftruncate(out, (off_t)any_below(n_file)) != 0 ||
                 pwrite(out, file, n_file, 0) != (ssize_t)n_file)
                 _exit(1);
             usleep(50);

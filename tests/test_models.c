@@ -143,8 +143,7 @@ static void test_pictures(void) {
                  {"vm.a", false},
                  {"", false}};
     for (size_t i = 0; i < COUNT(names); i++) {
-        CHECK(tensor_reads_pictures((String){names[i].name, strlen(names[i].name)}) == names[i].reads, "%s",
-              names[i].name);
+        CHECK(tensor_reads_pictures(string_from(names[i].name)) == names[i].reads, "%s", names[i].name);
         if (!*names[i].name) continue;
         Gguf gguf = model_as("gemma3");
         gguf_tensor(&gguf, "blk.0.post_attention_norm.weight", T_F32, 0, D_MODEL);
@@ -170,12 +169,6 @@ static void fill(const GgufTensor *tensor) {
     for (const char *c = name; *c; c++) seed = 31 * seed + (unsigned char)*c;
     for (size_t k = 0; tensor->type == T_F32 && k < tensor->n_bytes / 4; k++)
         memcpy(file + tensor->data_at + 4 * k, &(float){(float)((7 * (k % n) + seed) % 11) / 8 - 0.6f}, 4);
-}
-
-static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
-    GgufTensor *tensor = gguf_find_tensor(gguf, name);
-    tensor->dims[0] = cols, tensor->dims[1] = rows;
-    tensor->n_bytes = (size_t)(4 * rows * cols);
 }
 
 static GgufTensor *add_experts(Gguf *gguf, const char *name, size_t n, uint64_t rows, uint64_t cols) {

@@ -95,11 +95,6 @@ static Json *json_from(const char *view, const char *model, const char *const *w
     return json;
 }
 
-static double number_at(const Json *json, const char *path) {
-    const Json *value = json_at(json, path);
-    return value && value->kind == JSON_NUMBER ? value->number : NAN;
-}
-
 /*
  * The metric of the clean text is the logit that `next` has. The stream that enters layer 0 is all that tells one text from
  * the other: where they differ in one token, it brings back all of the answer.

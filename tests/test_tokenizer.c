@@ -11,15 +11,6 @@ static const char gpt2[] = "tests/data/tokenizer/gpt2.gguf";
 static const char llama3[] = "tests/data/tokenizer/llama3.gguf";
 static const char sentencepiece[] = "tests/data/tokenizer/sentencepiece.gguf";
 
-static TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special) {
-    TextBuffer out = {0};
-    Detokenizer detokenizer = detokenizer_begin(tokenizer, special);
-    for (size_t i = 0; i < tokens.n; i++)
-        CHECK(detokenizer_push(&detokenizer, tokens.ids[i], &out), "out of memory");
-    CHECK(detokenizer_end(&detokenizer, &out), "out of memory");
-    return out;
-}
-
 /* Checks every line of a file that scripts/expect/tokenizer_cases.py describes. */
 static void check_cases(const char *vocabulary, const char *cases) {
     Opened opened = open_tokenizer(vocabulary);

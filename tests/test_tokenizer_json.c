@@ -9,23 +9,6 @@
 #include "unicode/normalize.h"
 #include "vocab/vocab_keys.h"
 
-static size_t parse_hex(const char *text, char *out, char **end) {
-    size_t n = 0;
-    unsigned byte;
-    for (; *text && *text != ' ' && sscanf(text, "%2x", &byte) == 1; text += 2) out[n++] = (char)byte;
-    *end = (char *)(uintptr_t)text;
-    return n;
-}
-
-static Tokens parse_ids(const char *text, char **end) {
-    Tokens tokens = {0};
-    for (*end = (char *)(uintptr_t)text;; text = *end) {
-        long id = strtol(text, end, 10);
-        if (*end == text) return tokens;
-        tokens_push(&tokens, (int32_t)id, NULL);
-    }
-}
-
 static void check_line(const Tokenizer *tokenizer, const char *name, char *line) {
     char *bytes = malloc(strlen(line) + 1), *at;
     Error error = {{0}};
@@ -81,11 +64,6 @@ static void test_cases(void) {
     size_t n = 0;
     for_lines(check_line, &n);
     CHECK(n == 24, "%zu tokenizers", n);
-}
-
-static uint32_t next_random(uint64_t *state) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
 }
 
 /* Texts that are no UTF-8, and what the cases do not have: nothing is read beyond the text, and byte-level BPE loses nothing. */
@@ -385,13 +363,9 @@ static void test_kept(void) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static const int ids[] = {6, 5, 7, 8, 9, 10};
-        char json[1024];
         Error error = {{0}};
         VocabKeys keys = {0};
-        snprintf(json, sizeof json, "%s", cases[i].json);
-        for (char *c = json; *c; c++)
-            if (*c == '\'') *c = '"';
-        Opened opened = open_json(json, strlen(json), NULL, &error);
+        Opened opened = open_quoted(cases[i].json, NULL, &error);
         bool ok = opened.tokenizer && vocab_keys_make(&keys, opened.checkpoint, &error);
         CHECK(ok == !cases[i].says && (ok || strstr(error.message, cases[i].says)), "%zu: %s", i,
               error.message);

@@ -52,13 +52,11 @@ static void test_parts(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error error = {{0}};
         Tokens tokens = {0};
-        char got[64] = "";
         Opened opened = open_with(cases[i].part, cases[i].value, &error);
         bool ok = opened.tokenizer && tokenizer_encode(opened.tokenizer, cases[i].text, strlen(cases[i].text),
                                                        ENCODE_SPECIAL, &tokens, &error);
-        for (size_t k = 0; k < tokens.n && k < 9; k++)
-            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
-        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%s: '%s' %s", cases[i].value, got, error.message);
+        CHECK(ok && strcmp(ids_text(&tokens), cases[i].ids) == 0, "%s: '%s' %s", cases[i].value,
+              ids_text(&tokens), error.message);
         TextBuffer shown = ok ? decode(opened.tokenizer, tokens, true) : (TextBuffer){0};
         CHECK(shown.n == strlen(cases[i].shown) &&
                   (!shown.n || memcmp(shown.data, cases[i].shown, shown.n) == 0),
@@ -114,7 +112,7 @@ static void test_foreign_words(void) {
     };
     for (size_t i = 0, k = 0; i < sizeof cases / sizeof *cases;
          i += k, k = !k) { /* each twice: special, not special */
-        char json[1024], got[64] = "";
+        char json[1024];
         Error error = {{0}};
         Tokens tokens = {0};
         TextBuffer text = {0}, marks = {0};
@@ -130,9 +128,8 @@ static void test_foreign_words(void) {
                   text_append_times(&marks, 0, 3) &&
                   tokenizer_encode_marked(opened.tokenizer, (String){text.data, text.n}, marks.data, &tokens,
                                           &error);
-        for (size_t j = 0; j < tokens.n && j < 12; j++)
-            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", j ? " " : "", tokens.ids[j]);
-        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%zu: '%s' %s", i, got, error.message);
+        CHECK(ok && strcmp(ids_text(&tokens), cases[i].ids) == 0, "%zu: '%s' %s", i, ids_text(&tokens),
+              error.message);
         tokens_free(&tokens);
         free(text.data);
         free(marks.data);
@@ -173,21 +170,16 @@ static void test_marks(void) {
         {unigram, "a<s>", "0111", "1 0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char json[1024], marks[16], got[64] = "";
+        char marks[16];
         Error error = {{0}};
         Tokens tokens = {0};
         size_t n = strlen(cases[i].text);
-        snprintf(json, sizeof json, "%s", cases[i].json);
-        for (char *c = json; *c; c++)
-            if (*c == '\'') *c = '"';
         for (size_t k = 0; k < n; k++) marks[k] = cases[i].marks[k] == '1';
-        Opened opened = open_json(json, strlen(json), NULL, &error);
+        Opened opened = open_quoted(cases[i].json, NULL, &error);
         bool ok = opened.tokenizer && tokenizer_encode_marked(opened.tokenizer, (String){cases[i].text, n},
                                                               marks, &tokens, &error);
-        for (size_t k = 0; k < tokens.n; k++)
-            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
-        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%s %s: '%s' %s", cases[i].text, cases[i].marks, got,
-              error.message);
+        CHECK(ok && strcmp(ids_text(&tokens), cases[i].ids) == 0, "%s %s: '%s' %s", cases[i].text,
+              cases[i].marks, ids_text(&tokens), error.message);
         tokens_free(&tokens);
         close_tokenizer(opened);
     }
@@ -213,13 +205,11 @@ static void test_ends(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Error error = {{0}};
         Tokens tokens = {0};
-        char got[64] = "";
         Opened opened = open_json(json, sizeof json - 1, cases[i].config, &error);
         bool ok =
             opened.tokenizer && tokenizer_encode(opened.tokenizer, "a", 1, ENCODE_ENDS, &tokens, &error);
-        for (size_t k = 0; k < tokens.n && k < 9; k++)
-            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
-        CHECK(ok && strcmp(got, cases[i].ids) == 0, "%zu: '%s' %s", i, got, error.message);
+        CHECK(ok && strcmp(ids_text(&tokens), cases[i].ids) == 0, "%zu: '%s' %s", i, ids_text(&tokens),
+              error.message);
         tokens_free(&tokens);
         close_tokenizer(opened);
     }
@@ -298,13 +288,9 @@ static void test_odd_vocabularies(void) {
          NULL, "   ", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char json[2048], got[64] = "";
         Error error = {{0}};
         Tokens tokens = {0};
-        int n = snprintf(json, sizeof json, "%s", cases[i].json);
-        for (char *c = json; *c; c++)
-            if (*c == '\'') *c = '"';
-        Opened opened = open_json(json, (size_t)n, cases[i].config, &error);
+        Opened opened = open_quoted(cases[i].json, cases[i].config, &error);
         const char *ids = cases[i].ids;
         if (*ids == '!') {
             CHECK(opened.checkpoint && !opened.tokenizer && strstr(error.message, ids + 1), "%s: '%s'",
@@ -312,9 +298,8 @@ static void test_odd_vocabularies(void) {
         } else {
             bool ok = opened.tokenizer && tokenizer_encode(opened.tokenizer, cases[i].text,
                                                            strlen(cases[i].text), 0, &tokens, &error);
-            for (size_t k = 0; k < tokens.n && k < 9; k++)
-                snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", tokens.ids[k]);
-            CHECK(ok && strcmp(got, ids) == 0, "%s: '%s' %s", cases[i].json, got, error.message);
+            CHECK(ok && strcmp(ids_text(&tokens), ids) == 0, "%s: '%s' %s", cases[i].json, ids_text(&tokens),
+                  error.message);
         }
         tokens_free(&tokens);
         close_tokenizer(opened);

@@ -39,11 +39,6 @@ static Json *json_of(const char *first, ...) {
     exit(1);
 }
 
-static double number_at(const Json *json, const char *path) {
-    const Json *value = json_at(json, path);
-    return value && value->kind == JSON_NUMBER ? value->number : NAN;
-}
-
 /* Like number_at, for a path that has numbers in it. */
 static double number(const Json *json, const char *format, ...) {
     char path[128];

@@ -3,16 +3,9 @@
 #define ATTN_TEST_TOKENIZER_JSON_H
 
 #include "gguf.h"
-#include "open.h"
-#include "tokenizer.h"
+#include "opened.h"
 
 #include <sys/stat.h>
-
-/* A tokenizer of a folder with these two files; `config` may be NULL. */
-typedef struct Opened {
-    Checkpoint *checkpoint;
-    Tokenizer *tokenizer;
-} Opened;
 
 static inline void write_file(const char *name, const char *text, size_t n) {
     char path[sizeof scratch_folder + 32];
@@ -24,6 +17,7 @@ static inline void write_file(const char *name, const char *text, size_t n) {
     fclose(file);
 }
 
+/* A tokenizer of a folder with these two files; `config` may be NULL. */
 static inline Opened open_json(const char *json, size_t n, const char *config, Error *error) {
     write_file("tokenizer.json", json, n);
     write_file("tokenizer_config.json", config, config ? strlen(config) : 0);
@@ -32,17 +26,13 @@ static inline Opened open_json(const char *json, size_t n, const char *config, E
     return opened;
 }
 
-static inline void close_tokenizer(Opened opened) {
-    tokenizer_free(opened.tokenizer);
-    checkpoint_close(opened.checkpoint);
-}
-
-static inline TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool special) {
-    TextBuffer out = {0};
-    Detokenizer detokenizer = detokenizer_begin(tokenizer, special);
-    for (size_t i = 0; i < tokens.n; i++) detokenizer_push(&detokenizer, tokens.ids[i], &out);
-    detokenizer_end(&detokenizer, &out);
-    return out;
+/* Of a tokenizer.json whose quotes are single ones here. */
+static inline Opened open_quoted(const char *json, const char *config, Error *error) {
+    static char text[1 << 14];
+    snprintf(text, sizeof text, "%s", json);
+    for (char *c = text; *c; c++)
+        if (*c == '\'') *c = '"';
+    return open_json(text, strlen(text), config, error);
 }
 
 /* Models, to which a list of tokens, or of merges, is added; and a post-processor whose tokens have no ids. */
@@ -51,7 +41,7 @@ static inline TextBuffer decode(const Tokenizer *tokenizer, Tokens tokens, bool 
 #define WITHOUT_NAME                                                                                         \
     "{'type': 'TemplateProcessing', 'single': [{'SpecialToken': {'id': 'a'}}, {'Sequence': {}}]"
 
-/* A tokenizer.json with one part put in, whose quotes are single ones here; "model" and "decoder" take the place of these. */
+/* Of one with one part put in; "model" and "decoder" take the place of these. */
 static inline Opened open_with(const char *part, const char *value, Error *error) {
     static char json[1 << 14];
     const char *model = "{'type': 'BPE', 'vocab': {'a': 0, 'b': 1, 'ab': 2}, 'merges': ['a b']}",
@@ -60,10 +50,8 @@ static inline Opened open_with(const char *part, const char *value, Error *error
     int n = snprintf(json, sizeof json, "{'model': %s, 'decoder': %s", is_model ? value : model,
                      is_decoder ? value : decoder);
     if (!is_model && !is_decoder) n += snprintf(json + n, sizeof json - (size_t)n, ", '%s': %s", part, value);
-    n += snprintf(json + n, sizeof json - (size_t)n, "}");
-    for (char *c = json; *c; c++)
-        if (*c == '\'') *c = '"';
-    return open_json(json, (size_t)n, NULL, error);
+    snprintf(json + n, sizeof json - (size_t)n, "}");
+    return open_quoted(json, NULL, error);
 }
 
 /* The end of a tokenizer that shows its tokens as they are. */

@@ -2,18 +2,9 @@
 #ifndef ATTN_TESTS_TOKENIZERS_H
 #define ATTN_TESTS_TOKENIZERS_H
 
-#include "open.h"
-#include "tokenizer.h"
-
-#include "test.h"
+#include "opened.h"
 
 #include <unistd.h>
-
-/* A tokenizer and the checkpoint that it borrows from. */
-typedef struct Opened {
-    Checkpoint *checkpoint;
-    Tokenizer *tokenizer;
-} Opened;
 
 static inline Opened open_tokenizer(const char *path) {
     Error error = {{0}};
@@ -21,11 +12,6 @@ static inline Opened open_tokenizer(const char *path) {
     if (opened.checkpoint) opened.tokenizer = tokenizer_new(opened.checkpoint, &error);
     CHECK(opened.tokenizer, "%s", error.message);
     return opened;
-}
-
-static inline void close_tokenizer(Opened opened) {
-    tokenizer_free(opened.tokenizer);
-    checkpoint_close(opened.checkpoint);
 }
 
 static inline char *read_file(const char *path, size_t *n) {
@@ -41,29 +27,11 @@ static inline char *read_file(const char *path, size_t *n) {
     return data;
 }
 
-static inline size_t parse_hex(const char *text, char *out, char **end) {
-    size_t n = 0;
-    unsigned byte;
-    for (; sscanf(text, "%2x", &byte) == 1 && *text != ' '; text += 2) out[n++] = (char)byte;
-    *end = (char *)(uintptr_t)text;
-    return n;
-}
-
 static inline Tokens encode(const Tokenizer *tokenizer, const char *text, size_t n, unsigned flags) {
     Tokens tokens = {0};
     Error error = {{0}};
     CHECK(tokenizer_encode(tokenizer, text, n, flags, &tokens, &error), "%s", error.message);
     return tokens;
-}
-
-/* Reads "1 2 3"; *end is after the last number. */
-static inline Tokens parse_ids(const char *text, char **end) {
-    Tokens tokens = {0};
-    for (*end = (char *)(uintptr_t)text;; text = *end) {
-        long id = strtol(text, end, 10);
-        if (*end == text) return tokens;
-        tokens_push(&tokens, (int32_t)id, NULL);
-    }
 }
 
 static inline void check_ids(Tokens got, Tokens expected, const char *what) {
@@ -78,11 +46,6 @@ static inline void check_piece(const Tokenizer *tokenizer, int32_t id, bool spec
     String piece = tokenizer_piece(tokenizer, id, special);
     CHECK(piece.n == strlen(expected) && memcmp(piece.data, expected, piece.n) == 0, "token %d: '%.*s'", id,
           (int)piece.n, piece.data);
-}
-
-static inline uint32_t next_random(uint64_t *state) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 33);
 }
 
 /* Writes GGUF metadata, for vocabularies as small or as broken as a test wants them. */

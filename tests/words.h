@@ -36,12 +36,6 @@ static void save_model(Gguf *gguf, const char *name) {
     save(name);
 }
 
-static void resize(Gguf *gguf, const char *name, uint64_t rows, uint64_t cols) {
-    GgufTensor *tensor = gguf_find_tensor(gguf, name);
-    tensor->dims[0] = cols, tensor->dims[1] = rows;
-    tensor->n_bytes = (size_t)(4 * rows * cols);
-}
-
 /* With other texts for the last three tokens, the last of which is always a token where it stands. */
 static void save_vocabulary(const char *name, const char *five, const char *six, const char *seven) {
     static const int32_t types[] = {2, 3, 3, 6, 1, 1, 1, 4};
