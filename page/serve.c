@@ -226,8 +226,10 @@ static bool make_token(Serve *serve, Error *error) {
 
 static void name_address(Serve *serve, unsigned port) {
     static const char *const names[] = {"127.0.0.1", "localhost"};
+    char behind[16] = ""; /* a browser leaves HTTP's own port out */
+    if (port != 80) snprintf(behind, sizeof behind, ":%u", port);
     for (size_t i = 0; i < 2; i++)
-        snprintf(serve->origins[i], sizeof serve->origins[i], "http://%s:%u", names[i], port);
+        snprintf(serve->origins[i], sizeof serve->origins[i], "http://%s%s", names[i], behind);
 }
 
 static bool check(const StudyOptions *o, const void *view, Error *error) {

@@ -45,9 +45,10 @@ static Server server_try(const char *program, const char *option, const char *va
     FILE *lines = fdopen(out[0], "r");
     bool ok = lines && fgets(line, sizeof line, lines) &&
               sscanf(line, "%63[a-z0-9:/.]", server.origin) == 1 &&
-              strncmp(line, "http://127.0.0.1:", 17) == 0;
+              strncmp(line, "http://127.0.0.1", 16) == 0;
     char *path = ok ? strchr(server.origin + 7, '/') : NULL;
-    if (path && strlen(path) == 34 && sscanf(server.origin + 17, "%u", &server.port) == 1) {
+    if (path == server.origin + 16) server.port = 80; /* which is left out */
+    if (path && strlen(path) == 34 && (server.port || sscanf(server.origin + 16, ":%u", &server.port) == 1)) {
         strcpy(server.path, path);
         *path = '\0';
     }
@@ -635,6 +636,25 @@ static void test_signals(void) {
     unlink(scratch_path("log"));
 }
 
+/* HTTP's own port, which a browser leaves out of all that it says. */
+static void test_own_port(void) {
+    const char *program = getenv("STUDY");
+    Server server = server_try(program ? program : "./study", "--port", "80");
+    if (!server.port) server_end(&server, 0);
+    if (!server.port) SKIP("port 80 is not to be had");
+    Reply page = sent(&server, "GET @ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", NULL);
+    Reply asked = sent(&server,
+                       "POST @ask HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
+                       "Connection: close\r\nContent-Length: 2\r\n\r\n{}",
+                       NULL);
+    Reply other = sent(&server, "GET @ HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n", NULL);
+    CHECK(strcmp(server.origin, "http://127.0.0.1") == 0, "%s", server.origin);
+    CHECK(page.status == 200 && asked.status == 400 && other.status == 403, "%d, %d, %d", page.status,
+          asked.status, other.status);
+    release(&page), release(&asked), release(&other);
+    stop(&server);
+}
+
 /* Commands that end at once: exit code and line. */
 static void test_commands(void) {
     static const char only[] = "serve takes -p, -f, -z, -t and --port";
@@ -807,6 +827,7 @@ int main(void) {
     RUN(test_order);
     RUN(test_many_asks);
     RUN(test_signals);
+    RUN(test_own_port);
     RUN(test_commands);
     RUN(test_file);
     RUN(test_allocations);
