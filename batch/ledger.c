@@ -199,7 +199,8 @@ Ledger *ledger_open(const char *path, String header, const Inputs *inputs, Error
     if (getentropy(&ledger->read.seed, sizeof ledger->read.seed) != 0)
         ledger->read.seed = (uint64_t)(uintptr_t)ledger;
     ledger->answered.seed = ledger->read.seed;
-    if (!path || begin(ledger, header, inputs, error)) return ledger;
+    if (path ? begin(ledger, header, inputs, error) : output_spares(inputs, "/dev/stdout", error))
+        return ledger;
     ledger_close(ledger, NULL);
     return NULL;
 }

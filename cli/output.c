@@ -43,6 +43,9 @@ static bool spares(const Inputs *inputs, const char *path, const struct stat *ol
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (old && texts[i] && stat(texts[i], &text) == 0 && is_same_file(old, &text))
             return error_set(error, "%s: this is the %s that is read; choose another name", path, which[i]);
+    /* A terminal is read and written to; a file would be read on for as long as it grows. */
+    if (old && S_ISREG(old->st_mode) && fstat(STDIN_FILENO, &text) == 0 && is_same_file(old, &text))
+        return error_set(error, "%s: this is what stdin reads; choose another name", path);
     return true;
 }
 

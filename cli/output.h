@@ -44,7 +44,7 @@ typedef struct Inputs {
     const char *more_texts[2];              /* likewise */
 } Inputs;
 
-/* Whether a file that will be written at path spares all of these (NULL: no others); an error says which it would lose. */
+/* Whether a file that will be written at path spares all of these, and what stdin reads; an error says which it would lose. */
 bool output_spares(const Inputs *inputs, const char *path, Error *error);
 
 /* output_finish closes the file and gives it its name. After a failure, and at the end, output_abandon. */

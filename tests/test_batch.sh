@@ -465,6 +465,25 @@ command='--batch into a closed pipe'
 code=$(cat "$tmp/code")
 has quiet
 
+# Answers that are read as requests would never end.
+: >"$tmp/own"
+ln -s own "$tmp/link"
+for out in own link; do
+    (ulimit -f 100 && exec "$run" "$model" --batch - -o "$tmp/$out" <"$tmp/own" >"$tmp/out" 2>"$tmp/err")
+    code=$? command="--batch - into $out, which stdin reads"
+    has [ "$code" -eq 1 ]
+    has one_line "$out: this is what stdin reads; choose another name"
+    has [ ! -s "$tmp/own" ]
+done
+cp "$tmp/nine" "$tmp/own"
+for from in - "$tmp/own"; do
+    (ulimit -f 100 && exec "$run" "$model" --batch "$from" -np 1 <"$tmp/own" >>"$tmp/own" 2>"$tmp/err")
+    code=$? command="--batch $from onto itself"
+    has [ "$code" -eq 1 ]
+    has one_line '/dev/stdout: this is .* choose another name'
+    has cmp -s "$tmp/nine" "$tmp/own"
+done
+
 # Files: nothing is lost.
 printf '{%% if %%}' >"$tmp/bad.template"
 printf 'b:{{ messages[0].content }}' >"$tmp/other.template"
