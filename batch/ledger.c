@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -92,6 +93,10 @@ static bool write_all(const Ledger *ledger, const char *bytes, size_t n) {
     while (n > 0) {
         ssize_t m = write(ledger->file, bytes, n);
         if (m < 0 && errno == EINTR && !interrupted()) continue;
+        if (m < 0 && errno == EAGAIN && !interrupted()) { /* the pipe was made so that nobody waits; we do */
+            poll(&(struct pollfd){.fd = ledger->file, .events = POLLOUT}, 1, -1);
+            continue;
+        }
         if (m <= 0) return false;
         bytes += m, n -= (size_t)m;
     }

@@ -85,7 +85,8 @@ static bool read_more(Requests *requests, bool waits, bool *waited, Error *error
     *waited = poll(&ready, 1, waits ? -1 : 0) <= 0;
     if (*waited) return true;
     ssize_t n = read(requests->file, block, sizeof block);
-    if (n < 0) return errno == EINTR || failed(requests, error);
+    if (n < 0) /* another process may have read before us what was there */
+        return errno == EINTR || errno == EAGAIN || failed(requests, error);
     requests->ended = n == 0;
     if (requests->at > 0 && requests->at >= text->n / 2) {
         memmove(text->data, text->data + requests->at, text->n - requests->at);
