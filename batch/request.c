@@ -2,6 +2,7 @@
 
 #include "batch/choice.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,8 @@ static bool read_field(const struct Field *field, const Json *value, SamplerOpti
     if (!fits) return bad_value(field->name, range, error);
     char *at = (char *)sampling + field->offset;
     float real = (float)value->number;
+    /* OpenAI and llama.cpp's server keep the likeliest token then; our sampler would take 0 for all of them. */
+    if (field->offset == offsetof(SamplerOptions, top_p) && real <= 0) real = FLT_MIN;
     size_t size = (size_t)count;
     memcpy(at, field->kind == FIELD_REAL ? (void *)&real : (void *)&size,
            field->kind == FIELD_REAL ? sizeof real : sizeof size);
@@ -146,7 +149,7 @@ static bool read_member(Request *request, String key, const Json *value, Error *
             return read_counts(request, key, value, error);
         if (string_equals(key, "seed")) {
             if (!request_whole(value, &number) || number < 0)
-                return bad_value("seed", "an integer of 0 or more", error);
+                return bad_value("seed", "an integer from 0 to 2^63 - 1", error);
             request->sampling.seed = (uint64_t)number;
             return request->has_seed = true;
         }
@@ -292,7 +295,7 @@ bool request_read(Request *request, const char *line, size_t n, size_t number, c
     const char *name = request->is_openai ? "custom_id" : "id";
     const Json *id = given(json, name);
     if (is_id(id)) request->id = id;
-    if (id && !request->id) return bad_value(name, "a text or an integer", error);
+    if (id && !request->id) return bad_value(name, "a text or an integer of 64 bits", error);
     if (request->is_openai) {
         body = given(json, "body");
         if (!read_envelope(json, body, error)) return false;

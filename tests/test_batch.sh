@@ -58,6 +58,13 @@ printf '%s\n' '{"id": 7.0, "prompt": "A cat", "max_tokens": 5e0, "n_predict": 5,
 try "$model" --batch "$tmp/plain"
 has as_alone
 
+# No mass at all is the likeliest token alone, as OpenAI has it; --top-p 0 is all.
+printf '{"id": 7, "prompt": "A cat", "temperature": 1, "top_p": %s, "seed": 3, "max_tokens": 5}\n' 0 >"$tmp/plain"
+printf '{"id": 8, "prompt": "A cat", "temperature": 1, "top_p": %s, "seed": 4, "max_tokens": 5}\n' 1e-60 >>"$tmp/plain"
+{ alone 7 -p 'A cat' --temp 0 -n 5 && echo && alone 8 -p 'A cat' --temp 0 -n 5 && echo; } >"$tmp/want"
+try "$model" --batch "$tmp/plain" --in-order
+has as_alone
+
 # The settings of the command line hold where a request gives no others.
 printf '%s\n' '{"id": 1, "prompt": "A cat"}' >"$tmp/plain"
 { alone 1 -p 'A cat' --temp 0 -n 5 && echo; } >"$tmp/want"
@@ -197,7 +204,7 @@ or an array of token ids"}|{"prompt": 5}
 or an array of token ids"}|{"prompt": [-1]}
 or an array of token ids"}|{"prompt": [3000000000]}
 is outside the vocabulary of 8192"}|{"prompt": [99999]}
-"\"id\" must be a text or an integer"}|{"id": 1.5, "prompt": "a"}
+"\"id\" must be a text or an integer of 64 bits"}|{"id": 1.5, "prompt": "a"}
 "\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": -1}
 "\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": 2e9}
 "\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": "hot"}
@@ -206,8 +213,10 @@ is outside the vocabulary of 8192"}|{"prompt": [99999]}
 "\"max_tokens\" must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_tokens": "many"}
 must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "n_predict": -2}
 must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_tokens": 1000000001}
-"\"seed\" must be an integer of 0 or more"}|{"prompt": "a", "seed": -1}
-"\"seed\" must be an integer of 0 or more"}|{"prompt": "a", "seed": 1.5}
+"\"seed\" must be an integer from 0 to 2^63 - 1"}|{"prompt": "a", "seed": -1}
+"\"seed\" must be an integer from 0 to 2^63 - 1"}|{"prompt": "a", "seed": 1.5}
+"\"seed\" must be an integer from 0 to 2^63 - 1"}|{"prompt": "a", "seed": 9223372036854775808}
+{"line": 1, "error": "\"id\" must be a text or an integer of 64 bits"}|{"id": 9223372036854775808, "prompt": "a"}
 "\"max_tokens\" must be an integer|{"prompt": "a", "max_tokens": 2.5}
 "\"max_tokens\" must be an integer|{"prompt": "a", "max_tokens": 1e300}
 "\"max_tokens\" and \"max_completion_tokens\" say two things"}|{"prompt": "a", "max_completion_tokens": 2, "max_tokens": 9}
