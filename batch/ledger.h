@@ -18,7 +18,8 @@ typedef struct Ledger Ledger;
 /*
  * Opens the file at path, or goes on with it, if its first line is `header` (without a newline). Fails where that is another,
  * where another process writes to it, where `inputs` would be lost. What is no regular file (a pipe) is written to as it
- * is, without a header; so is stdout (path NULL), if it is no file that is read. ledger_close tells whether all lines are on the disk, and accepts NULL.
+ * is, without a header; so is stdout (path NULL), if it is no file that is read. ledger_close tells whether all lines are on
+ * the disk, and accepts NULL.
  */
 Ledger *ledger_open(const char *path, String header, const Inputs *inputs, Error *error);
 bool ledger_close(Ledger *ledger, Error *error);
