@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* What a character is to become: 'u' upper, 'l' lower, 's' the other one, 't' that of a title. */
+/* Chooses the case of a character: 'u' upper, 'l' lower, 's' the other one, 't' that of a title. */
 typedef char CaseOf(bool is_first, uint32_t before);
 
 enum { SIGMA = 0x3a3, FINAL_SIGMA = 0x3c2, STEPS_OF_A_CASE = 10, STEPS_OF_A_SEARCH = 40 };
@@ -35,7 +35,7 @@ static char case_of(uint32_t c) {
     return is_of(c, "Lu") ? 'u' : is_of(c, "Ll") ? 'l' : is_of(c, "Lt") ? 't' : 0;
 }
 
-/* What a word may have between its letters. */
+/* A word may have these between its letters. */
 static bool is_within_word(uint32_t c) {
     return c == '\'' || c == '.' || c == ':' || c == '^' || c == '`' || c == 0xb7 || c == 0x2019 ||
            is_of(c, "Mn") || is_of(c, "Me") || is_of(c, "Cf") || is_of(c, "Lm") || is_of(c, "Sk");
@@ -87,7 +87,7 @@ static size_t upper_of(Render *r, uint32_t c, bool title, char *out) {
     return 0;
 }
 
-/* What the character of `length` bytes at `at` becomes. Returns its bytes, at most twice as many. */
+/* Writes the character of `length` bytes at `at` in its new case. Returns how many bytes it has then, at most twice as many. */
 static size_t turn(Render *r, Text text, size_t at, size_t length, uint32_t c, char to, char *out) {
     char is = case_of(c);
     size_t n = 0;

@@ -79,7 +79,7 @@ static void parse_scope(Parser *p, Node **body, const char *end) {
     names_end(p, body);
 }
 
-/* Of an `if` or `elif`: the condition, and what stands under it, whose names are those of a branch. */
+/* Parses the condition of an `if` or `elif`, and its body, whose names are those of a branch. */
 static void parse_condition(Parser *p, Node *node, NameBranches *branches) {
     node->a = parse_tuple(p, parse_or);
     *branches = names_fork(p);

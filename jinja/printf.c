@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What stands behind a '%': flags, width, precision, and the kind of value. */
+/* A place for a value begins with '%': flags, width, precision, and the value's kind follow. */
 typedef struct Place {
     bool left, zeros;
     char sign;            /* in front of what is not negative; 0: nothing */

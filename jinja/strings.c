@@ -163,7 +163,7 @@ static Any split_lines(Render *r, Text s, bool keeps) {
 }
 METHOD(method_splitlines) { return (void)args, split_lines(r, text_of(self), flag(p[0])); }
 
-/* What is before the first, or last, text between, this itself, and what is behind it. */
+/* Cuts a text at the first, or last, `by`: the part before it, `by` itself, and the part behind it. */
 static Any partition(Render *r, Any self, Any by, bool last) {
     Text s = text_of(self), between = text_in(r, by);
     if (between.n == 0) return fail(r, "an empty separator");
