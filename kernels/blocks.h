@@ -322,7 +322,7 @@ OPENED void put_small_scales(DType dtype, const Group *g, size_t b, Words head) 
 /* Heads that hold fifth bits, too, are loaded once. */
 OPENED void unpack_small_blocks(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                                 size_t at, size_t cols) {
-    const size_t block = small_block_bytes(dtype), n = cols / BLOCK, last = at + (n - 1) * block;
+    const size_t block = small_block_bytes(dtype), n = cols / BLOCK;
     if (has_fifth_bits(dtype)) {
         for (size_t b = 0; b < n; b += 4) {
             Words heads[4];
@@ -337,7 +337,7 @@ OPENED void unpack_small_blocks(DType dtype, const Group *g, const unsigned char
     for (size_t b = 0; b < n; b++) unpack_small(dtype, g, b, rows, at + b * block, (Bytes){0});
     for (size_t b = 0; b < n; b += 4) {
         size_t heads[4];
-        for (size_t j = 0; j < 4; j++, at += block) heads[j] = at < last ? at : last;
+        for (size_t j = 0; j < 4; j++) heads[j] = at + (b + j < n ? b + j : n - 1) * block;
         put_small_scales(dtype, g, b, load_words(rows, heads));
     }
 }
@@ -359,24 +359,20 @@ OPENED void unpack_half(DType dtype, const Group *g, const unsigned char *const 
     }
 }
 
-/* Where a half of the group goes. */
-OPENED Group half_of(DType dtype, const Group *g, size_t half) {
-    const size_t scales = half * (HALF / span_of(dtype)) * UNPACKED_ROWS;
-    return (Group){g->q + half * (HALF / 16) * g->apart, g->apart, g->scales + scales, g->mins + scales};
-}
-
 /* cols ≤ GROUP columns from the byte `at` on, where a block begins; large blocks whole. */
 OPENED void unpack_type(DType dtype, const Group *g, const unsigned char *const rows[UNPACKED_ROWS],
                         size_t at, size_t cols) {
+    const size_t scales = HALF / span_of(dtype) * UNPACKED_ROWS;
+    Group part = *g;
     unpack_scales(dtype, g, rows, at);
     for (size_t half = 0; half * HALF < cols; half++) {
         KEEP_LOOP(half);
         const size_t left = cols - half * HALF;
-        const Group part = half_of(dtype, g, half);
         if (left >= HALF)
             unpack_half(dtype, &part, rows, at, half, HALF);
         else
             unpack_half(dtype, &part, rows, at, half, left);
+        part.q += HALF / 16 * part.apart, part.scales += scales, part.mins += scales;
     }
 }
 

@@ -84,12 +84,14 @@ OPENED void turn_four_spans(float turned[4][LANES], const float from[][GROUP_SPA
 
 /* totals += a span's sums, of a stack's rows and some tokens. */
 OPENED void end_span_of_stack(bool mins, size_t tokens, size_t bytes, Vec *totals, const Ints *dots,
-                              const float *scales, const float *least, const PackedInts *x, size_t first) {
+                              const float *scales, const float *least, const PackedInts *x) {
     const Vec scale = vec_load(scales), min = mins ? vec_load(least) : vec_set(0);
+    const int32_t *start = x->start;
+    KEEP_ADDRESS(start); /* or its distances would be kept from where sums began */
     for (size_t t = 0; t < tokens; t++) {
-        Vec dot = ints_end(bytes, dots[t], ints_spread(x->start + first + t)),
-            q_sum = mins ? vec_set(x->sums[first + t]) : vec_set(0);
-        totals[t] = vec_fma(vec_set(x->d[first + t]), scale_span(mins, dot, scale, q_sum, min), totals[t]);
+        Vec dot = ints_end(bytes, dots[t], ints_spread(start + t)),
+            q_sum = mins ? vec_set(x->sums[t]) : vec_set(0);
+        totals[t] = vec_fma(vec_set(x->d[t]), scale_span(mins, dot, scale, q_sum, min), totals[t]);
     }
 }
 
@@ -102,22 +104,25 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
                         Turned *turned, const Panel *panel, size_t stack, const PackedInts *x, size_t begin,
                         size_t cols, Ahead ahead) {
     const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
+    PackedInts own = from_span(x, bytes, span, begin / span, tokens);
+    const unsigned char *weights = panel_chunk(bytes, panel, 0) + stack * LANES * 16;
     Vec totals[STACKED];
     for (size_t t = 0; t < tokens; t++) totals[t] = vec_load(sums + t * ROWS);
-    for (size_t s = 0; s < cols / span; s++) {
-        const size_t at = begin / span + s, first = at * tokens;
-        const unsigned char *q = x->q + first * parts * chunks * 16;
+    const float *scales = NULL, *least = NULL;
+    for (size_t s = 0; s < cols / span; s++, scales += LANES, least += LANES) {
+        const unsigned char *q = own.q;
         Ints dots[STACKED];
         fetch(ahead, s);
         if (s % 4 == 0) {
             turn_four_spans(turned->scales, panel->scales + stack * 4, s);
             if (mins) turn_four_spans(turned->mins, panel->mins + stack * 4, s);
+            scales = turned->scales[0], least = turned->mins[0];
         }
         for (size_t t = 0; t < tokens; t++)
-            dots[t] = ints_begin(sum_bytes(bytes, pairs), ints_spread(x->start + first + t));
+            dots[t] = ints_begin(sum_bytes(bytes, pairs), ints_spread(own.start + t));
+#pragma GCC unroll 2
         for (size_t c = 0; c < parts * chunks; c++, q += 16 * tokens) {
-            const unsigned char *chunk =
-                panel_chunk(bytes, panel, s * chunks + c % chunks) + stack * LANES * 16;
+            const unsigned char *chunk = weights + c % chunks * ROWS * 16;
             Vec w[4];
             if (bytes == 2) KEEP_LOOP(c); /* as in add_span_of_tile */
             if (c == chunks)
@@ -128,21 +133,21 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
             for (size_t u = 0; u < 4; u += pairs ? 2 : 1) {
                 const Ints unit = ints_of_bits(w[u]), next = ints_of_bits(w[pairs ? u + 1 : u]);
                 for (size_t t = 0; t < tokens; t++) {
-                    const unsigned char *own = q + (u * tokens + t) * 4;
+                    const unsigned char *at = q + (u * tokens + t) * 4;
                     Ints *dot = &dots[t];
-                    *dot = pairs ? ints_dot_pair(*dot, unit, ints_spread(own), next,
-                                                 ints_spread(own + tokens * 4))
-                                 : ints_dot_spread(bytes, !c && !u, *dot, unit, own);
+                    *dot =
+                        pairs ? ints_dot_pair(*dot, unit, ints_spread(at), next, ints_spread(at + tokens * 4))
+                              : ints_dot_spread(bytes, !c && !u, *dot, unit, at);
                     KEEP_IN_REGISTER(*dot);
                 }
             }
         }
         if (mins)
-            end_span_of_stack(true, tokens, sum_bytes(bytes, pairs), totals, dots, turned->scales[s % 4],
-                              turned->mins[s % 4], x, first);
+            end_span_of_stack(true, tokens, sum_bytes(bytes, pairs), totals, dots, scales, least, &own);
         else
-            end_span_of_stack(false, tokens, sum_bytes(bytes, pairs), totals, dots, turned->scales[s % 4],
-                              turned->mins[s % 4], x, first);
+            end_span_of_stack(false, tokens, sum_bytes(bytes, pairs), totals, dots, scales, least, &own);
+        weights += chunks * ROWS * 16;
+        own = from_span(&own, bytes, span, 1, tokens);
     }
     for (size_t t = 0; t < tokens; t++) vec_store(sums + t * ROWS, totals[t]);
 }
@@ -340,10 +345,10 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
         const size_t n_rows = smaller(ROWS, row_end - r);
         find_rows(rows, w, r, row_end);
         for (size_t i = 0; i < ROWS; i++) {
-            const size_t row = row_of_lane(i);
-            const float start = bias && row < n_rows ? bias[r + row] : 0;
-            for (size_t t = 0; t < stacked(bytes, n); t++) sums[t][i] = start;
+            KEEP_LOOP(i);
+            sums[0][i] = bias && row_of_lane(i) < n_rows ? bias[r + row_of_lane(i)] : 0;
         }
+        for (size_t t = 1; t < stacked(bytes, n); t++) memcpy(sums[t], sums[0], sizeof sums[0]);
         for (size_t begin = 0, at = 0; begin < w->cols; begin += GROUP, at += group_bytes) {
             const size_t cols = smaller(GROUP, w->cols - begin);
             const Ahead ahead = {(const unsigned char *)w->data + (r + ROWS) * row_bytes + at * ROWS,

@@ -44,6 +44,17 @@ OPENED PackedInts packed_ints(size_t bytes, size_t span, const void *packed, siz
     return (PackedInts){(unsigned char *)room, d, (int32_t *)(void *)start, sums, tokens};
 }
 
+/* The same from a span on. The addresses are registers, from which what comes is at constant distances. */
+OPENED PackedInts from_span(const PackedInts *x, size_t bytes, size_t span, size_t first, size_t tokens) {
+    PackedInts from = {x->q + first * span * bytes * tokens, x->d + first * tokens, x->start + first * tokens,
+                       x->sums + first * tokens, tokens};
+    KEEP_ADDRESS(from.q);
+    KEEP_ADDRESS(from.d);
+    KEEP_ADDRESS(from.start);
+    KEEP_ADDRESS(from.sums);
+    return from;
+}
+
 /* Products of bytes are for weights below this. */
 #if defined(__AVX2__) && !defined(__AVXVNNI__) && !defined(__AVX512F__) && !defined(EMULATED_AVX512)
 enum { BYTES_BELOW = 64 };

@@ -25,26 +25,26 @@ typedef float Scaled[GROUP_SPANS / 4][LANES];
 
 /*
  * Spans [s, s + 4) of a strip · the token, scaled but by d, for each row in four lanes. There are `spans` of them in all, and here
- * fewer than four, unless `fours`. Each fetches its share of what is ahead.
+ * fewer than four, unless `fours`. x begins with span 0. Each fetches its share of what is ahead.
  */
 OPENED void multiply_four_spans(size_t bytes, size_t span, bool mins, bool fours, float *scaled,
-                                const Group *strip, const PackedInts *x, size_t begin, size_t s, size_t spans,
+                                const Group *strip, const PackedInts *x, size_t s, size_t spans,
                                 Ahead ahead) {
-    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16, at = begin / span + s;
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
     Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
     for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
         for (size_t c = 0; c < parts * chunks; c++) {
             const Ints w = strip_chunk(bytes, strip, (s + j) * chunks + c % chunks),
-                       unit = ints_repeat(x->q + ((at + j) * parts * chunks + c) * 16);
+                       unit = ints_repeat(x->q + ((s + j) * parts * chunks + c) * 16);
             if (c == chunks) dots[j] = next_part(dots[j]);
             dots[j] = c ? ints_dot(bytes, dots[j], w, unit) : ints_dot_first(bytes, dots[j], w, unit);
             if (!c) FETCH_SHARE(ahead, s + j, dots[j])
         }
         dots[j] = ints_rest(bytes, dots[j]);
     }
-    const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + at))),
+    const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + s))),
               scales = vec_load(strip->scales + s * (LANES / 4)),
-              q_sums = mins ? vec_repeat(x->sums + at) : vec_set(0),
+              q_sums = mins ? vec_repeat(x->sums + s) : vec_set(0),
               min = mins ? vec_load(strip->mins + s * (LANES / 4)) : vec_set(0);
     vec_store(scaled, scale_span(mins, dot, scales, q_sums, min));
 }
@@ -74,10 +74,10 @@ OPENED bool has_own_strips(size_t bytes, DType dtype) {
     return bytes == 2 || BYTES_BELOW > 64 || is_below_64(dtype);
 }
 
-/* A half of a strip's group, unpacked to where q of both halves go; a large block has its scales. */
+/* A half of a strip's group, unpacked to where q of both halves go; a large block has its scales. x begins with the half. */
 OPENED void multiply_half(DType dtype, size_t bytes, Scaled scaled, const Group *strip,
-                          const unsigned char *const *rows, size_t at, const PackedInts *x, size_t begin,
-                          size_t half, const unsigned char *next) {
+                          const unsigned char *const *rows, size_t at, const PackedInts *x, size_t half,
+                          const unsigned char *next) {
     const size_t span = span_of(dtype), spans = HALF / span,
                  scales = small_block_bytes(dtype) ? 0 : half * spans * UNPACKED_ROWS;
     const Group part = {strip->q, strip->apart, strip->scales + scales, strip->mins + scales};
@@ -85,8 +85,8 @@ OPENED void multiply_half(DType dtype, size_t bytes, Scaled scaled, const Group 
     unpack_half(dtype, &part, rows, at, half, HALF);
 #pragma GCC unroll 4
     for (size_t s = 0; s < spans; s += 4)
-        multiply_four_spans(bytes, span, has_mins(dtype), true, scaled[(half * spans + s) / 4], &part, x,
-                            begin + half * HALF, s, spans, ahead);
+        multiply_four_spans(bytes, span, has_mins(dtype), true, scaled[(half * spans + s) / 4], &part, x, s,
+                            spans, ahead);
 }
 
 /*
@@ -96,19 +96,23 @@ OPENED void multiply_half(DType dtype, size_t bytes, Scaled scaled, const Group 
 OPENED void own_strip(DType dtype, size_t bytes, Scaled *scaled, const Group *strip,
                       const unsigned char *const *rows, const PackedInts *x, size_t first, size_t n,
                       const unsigned char *next) {
-    const size_t half_bytes = UNPACKED_ROWS * bytes_of_group(dtype) / 2;
+    const size_t group_bytes = bytes_of_group(dtype), span = span_of(dtype), spans = HALF / span,
+                 half_bytes = UNPACKED_ROWS * group_bytes / 2;
     if (!has_own_strips(bytes, dtype)) return;
-    for (size_t group = first; group < first + n; group++, scaled += STRIPS, next += 2 * half_bytes) {
-        const size_t at = group * bytes_of_group(dtype), begin = group * GROUP;
+    PackedInts own = from_span(x, bytes, span, first * 2 * spans, 1);
+    for (size_t at = first * group_bytes; n; n--, at += group_bytes, scaled += STRIPS) {
         unpack_scales(dtype, strip, rows, at);
-        if (span_of(dtype) == 16 && bytes == 1) {
-            multiply_half(dtype, bytes, *scaled, strip, rows, at, x, begin, 0, next);
-            multiply_half(dtype, bytes, *scaled, strip, rows, at, x, begin, 1, next + half_bytes);
+        if (span == 16 && bytes == 1) {
+            const PackedInts last = from_span(&own, bytes, span, spans, 1);
+            multiply_half(dtype, bytes, *scaled, strip, rows, at, &own, 0, next);
+            multiply_half(dtype, bytes, *scaled, strip, rows, at, &last, 1, next + half_bytes);
+            own = from_span(&last, bytes, span, spans, 1);
+            next += 2 * half_bytes;
         } else {
-            for (size_t half = 0; half < 2; half++) {
+            for (size_t half = 0; half < 2; half++, next += half_bytes) {
                 KEEP_LOOP(half);
-                multiply_half(dtype, bytes, *scaled, strip, rows, at, x, begin, half,
-                              next + half * half_bytes);
+                multiply_half(dtype, bytes, *scaled, strip, rows, at, &own, half, next);
+                own = from_span(&own, bytes, span, spans, 1);
             }
         }
     }
@@ -118,6 +122,7 @@ OPENED void own_strip(DType dtype, size_t bytes, Scaled *scaled, const Group *st
 OPENED void panel_strips(size_t span, bool mins, size_t bytes, float *sums, Panel *panel, const PackedInts *x,
                          size_t begin, size_t cols) {
     const size_t spans = cols / span, most = GROUP / span;
+    const PackedInts own = from_span(x, bytes, span, begin / span, 1);
     _Alignas(64) Scaled scaled[STRIPS];
     for (size_t i = 0; i < STRIPS; i++) {
         const Group strip = strip_of(panel, i);
@@ -125,11 +130,11 @@ OPENED void panel_strips(size_t span, bool mins, size_t bytes, float *sums, Pane
         if (cols == GROUP) {
 #pragma GCC unroll 4
             for (; s < most; s += 4)
-                multiply_four_spans(bytes, span, mins, true, scaled[i][s / 4], &strip, x, begin, s, most,
+                multiply_four_spans(bytes, span, mins, true, scaled[i][s / 4], &strip, &own, s, most,
                                     (Ahead){0});
         }
         for (; s < spans; s += 4)
-            multiply_four_spans(bytes, span, mins, false, scaled[i][s / 4], &strip, x, begin, s, spans,
+            multiply_four_spans(bytes, span, mins, false, scaled[i][s / 4], &strip, &own, s, spans,
                                 (Ahead){0});
     }
     add_scaled_spans(spans, sums, scaled, x->d + begin / span);
