@@ -66,6 +66,14 @@ OPENED Ints ints_dot_spread(size_t bytes, bool first, Ints dots, Ints w, const v
 }
 #endif
 
+/* Of a tile's x so many vectors are kept in registers. */
+#ifdef HAS_DOT_STORED
+enum { KEPT_VECTORS = 2 };
+#else
+enum { KEPT_VECTORS = VECTORS };
+#define ints_dot_stored(bytes, first, dots, w, x) ints_dot(bytes, dots, w, ints_load(x))
+#endif
+
 /* As q of how many bytes their sums are kept. */
 OPENED size_t sum_bytes(size_t bytes, bool pairs) { return pairs ? 2 : bytes; }
 
@@ -183,18 +191,23 @@ OPENED void end_span_of_tile(bool mins, size_t vectors, size_t bytes, Vec *total
 OPENED void add_units_of_tile(size_t vectors, size_t bytes, size_t units, Ints *dots, const unsigned char *w,
                               const unsigned char *q) {
     OPENED_SPAN for (size_t u = 0; u < units; u++) {
+        const unsigned char *x = q + u * vectors * LANES * 4;
         Ints xs[VECTORS];
-        for (size_t v = 0; v < vectors; v++) {
-            xs[v] = ints_load(q + (u * vectors + v) * LANES * 4);
+        for (size_t v = 0; v < vectors && v < KEPT_VECTORS; v++) {
+            xs[v] = ints_load(x + v * LANES * 4);
             KEEP_IN_REGISTER(xs[v]);
         }
         for (size_t i = 0; i < TILE_ROWS; i++) {
             Ints unit = ints_spread(w + (u / 4 * ROWS + i) * 16 + u % 4 * 4);
             for (size_t v = 0; v < vectors; v++) {
-                dots[i * vectors + v] = bytes == 1 && !u
-                                            ? ints_dot_first(1, dots[i * vectors + v], unit, xs[v])
-                                            : ints_dot(bytes, dots[i * vectors + v], unit, xs[v]);
-                KEEP_IN_REGISTER(dots[i * vectors + v]);
+                Ints *dot = &dots[i * vectors + v];
+                if (v >= KEPT_VECTORS)
+                    *dot = ints_dot_stored(bytes, !u, *dot, unit, x + v * LANES * 4);
+                else if (bytes == 1 && !u)
+                    *dot = ints_dot_first(1, *dot, unit, xs[v]);
+                else
+                    *dot = ints_dot(bytes, *dot, unit, xs[v]);
+                KEEP_IN_REGISTER(*dot);
             }
         }
     }

@@ -128,6 +128,27 @@ static inline Ints ints_dot_first(size_t bytes, Ints begin, Ints w, Ints x) {
     return bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_add_epi32(begin, _mm256_madd_epi16(w, x));
 }
 
+/*
+ * The same with x where it lies: twelve sums, x of two vectors, w and a product are sixteen registers, and gcc would keep sums in
+ * memory for a third x.
+ */
+#ifndef BYTE_DOT
+#define HAS_DOT_STORED
+static inline Ints ints_dot_stored(size_t bytes, bool first, Ints dots, Ints w, const void *x) {
+    Ints products;
+    if (bytes == 1)
+        __asm__("vpmaddubsw %1, %2, %0" : "=x"(products) : "m"(*(const __m256i_u *)x), "x"(w));
+    else
+        __asm__("vpmaddwd %1, %2, %0" : "=x"(products) : "m"(*(const __m256i_u *)x), "x"(w));
+    if (bytes == 1 && first) return products;
+    if (bytes == 1)
+        __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(products));
+    else
+        __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(products));
+    return dots;
+}
+#endif
+
 /* Two units of weights below 64, whose four products fit into an int16. */
 #ifndef BYTE_DOT
 #define HAS_DOT_PAIR
