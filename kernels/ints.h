@@ -72,6 +72,7 @@ enum { KEPT_VECTORS = 2 };
 #else
 enum { KEPT_VECTORS = VECTORS };
 #define ints_dot_stored(bytes, first, dots, w, x) ints_dot(bytes, dots, w, ints_load(x))
+#define ints_dot_pair_stored(dots, w0, x0, w1, x1) ints_dot_pair(dots, w0, ints_load(x0), w1, ints_load(x1))
 #endif
 
 /* As q of how many bytes their sums are kept. */
@@ -238,9 +239,8 @@ OPENED void add_pairs_of_tile(size_t vectors, size_t units, Ints *dots, const un
         for (size_t i = 0; i < TILE_ROWS; i++) {
             const Ints first = ints_spread(pair + i * 16), second = ints_spread(pair + i * 16 + 4);
             for (size_t v = 0; v < vectors; v++) {
-                dots[i * vectors + v] =
-                    ints_dot_pair(dots[i * vectors + v], first, ints_load(xs + v * LANES * 4), second,
-                                  ints_load(xs + (vectors + v) * LANES * 4));
+                dots[i * vectors + v] = ints_dot_pair_stored(dots[i * vectors + v], first, xs + v * LANES * 4,
+                                                             second, xs + (vectors + v) * LANES * 4);
                 KEEP_IN_REGISTER(dots[i * vectors + v]);
             }
         }

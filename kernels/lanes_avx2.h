@@ -128,18 +128,24 @@ static inline Ints ints_dot_first(size_t bytes, Ints begin, Ints w, Ints x) {
     return bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_add_epi32(begin, _mm256_madd_epi16(w, x));
 }
 
-/*
- * The same with x where it lies: twelve sums, x of two vectors, w and a product are sixteen registers, and gcc would keep sums in
- * memory for a third x.
- */
 #ifndef BYTE_DOT
-#define HAS_DOT_STORED
-static inline Ints ints_dot_stored(size_t bytes, bool first, Ints dots, Ints w, const void *x) {
+/* w's units · those of x where it lies: no register holds it. */
+static inline Ints products_of(size_t bytes, Ints w, const void *x) {
     Ints products;
     if (bytes == 1)
         __asm__("vpmaddubsw %1, %2, %0" : "=x"(products) : "m"(*(const __m256i_u *)x), "x"(w));
     else
         __asm__("vpmaddwd %1, %2, %0" : "=x"(products) : "m"(*(const __m256i_u *)x), "x"(w));
+    return products;
+}
+
+/*
+ * The same with x where it lies: twelve sums, x of two vectors, w and a product are sixteen registers, and gcc would keep sums in
+ * memory for a third x.
+ */
+#define HAS_DOT_STORED
+static inline Ints ints_dot_stored(size_t bytes, bool first, Ints dots, Ints w, const void *x) {
+    const Ints products = products_of(bytes, w, x);
     if (bytes == 1 && first) return products;
     if (bytes == 1)
         __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(products));
@@ -147,14 +153,21 @@ static inline Ints ints_dot_stored(size_t bytes, bool first, Ints dots, Ints w, 
         __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(products));
     return dots;
 }
-#endif
 
 /* Two units of weights below 64, whose four products fit into an int16. */
-#ifndef BYTE_DOT
 #define HAS_DOT_PAIR
+static inline Ints add_pair(Ints dots, Ints first, Ints second) {
+    const Ints sums = _mm256_madd_epi16(_mm256_add_epi16(first, second), _mm256_set1_epi16(1));
+    __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(sums));
+    return dots;
+}
+
 static inline Ints ints_dot_pair(Ints dots, Ints w0, Ints x0, Ints w1, Ints x1) {
-    Ints sums = _mm256_add_epi16(_mm256_maddubs_epi16(w0, x0), _mm256_maddubs_epi16(w1, x1));
-    return _mm256_add_epi32(dots, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+    return add_pair(dots, _mm256_maddubs_epi16(w0, x0), _mm256_maddubs_epi16(w1, x1));
+}
+
+static inline Ints ints_dot_pair_stored(Ints dots, Ints w0, const void *x0, Ints w1, const void *x1) {
+    return add_pair(dots, products_of(1, w0, x0), products_of(1, w1, x1));
 }
 #endif
 
