@@ -56,6 +56,19 @@ static void read_columns(const Subject *subject, size_t layer, const size_t *ind
     }
 }
 
+bool neuron_direction(const Subject *subject, Arena *arena, size_t layer, size_t neuron, float *direction,
+                      Error *error) {
+    size_t n = n_hidden(subject);
+    if (!layer_has_neurons(subject->model, layer))
+        return error_set(error, "layer %zu has experts, and no neurons that all tokens go through", layer);
+    if (neuron >= n)
+        return error_set(error, "neuron %zu does not exist: layer %zu has %zu, from 0 on", neuron, layer, n);
+    float *row = arena_floats(arena, 1, n);
+    if (!arena_ok(arena, error, "a row of %zu numbers", n)) return false;
+    read_columns(subject, layer, &neuron, 1, row, direction);
+    return true;
+}
+
 /* The lengths of what the strongest of a layer add. */
 static bool measure_layer(Neurons *neurons, size_t layer, Error *error) {
     const Subject *subject = neurons->subject;

@@ -16,6 +16,13 @@
 /* Whether a layer's MLP is none of experts. */
 bool layer_has_neurons(const Model *model, size_t layer);
 
+/*
+ * direction [d_model]: w_i, the column that a neuron writes with, times the residual scale and the gains of a norm behind the
+ * MLP; the norm's division, which differs from position to position, is left out. False with an error.
+ */
+bool neuron_direction(const Subject *subject, Arena *arena, size_t layer, size_t neuron, float *direction,
+                      Error *error);
+
 typedef struct Neuron {
     size_t layer, index;
     size_t position; /* where it is strongest, by |value|: the first such */

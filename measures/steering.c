@@ -92,24 +92,6 @@ void site_difference(const SiteMeans *plus, const SiteMeans *minus, size_t layer
             (float)(plus->sums[i] / (double)plus->n_texts - minus->sums[i] / (double)minus->n_texts);
 }
 
-bool neuron_direction(const Subject *subject, Arena *arena, size_t layer, size_t neuron, float *direction,
-                      Error *error) {
-    const Config *config = model_config(subject->model);
-    const Matrix *w = &model_weights(subject->model)->layers[layer].mlp.down.w;
-    if (!w->data)
-        return error_set(error, "layer %zu has experts, and no neurons that all tokens go through", layer);
-    if (neuron >= w->cols)
-        return error_set(error, "neuron %zu does not exist: layer %zu has %zu, from 0 on", neuron, layer,
-                         w->cols);
-    float *row = arena_floats(arena, 1, w->cols);
-    if (!arena_ok(arena, error, "a row of %zu numbers", w->cols)) return false;
-    for (size_t r = 0; r < w->rows; r++) {
-        matrix_row(subject->compute.kernels, w, r, row);
-        direction[r] = row[neuron] * config->residual_scale;
-    }
-    return true;
-}
-
 void token_direction(const Subject *subject, int32_t id, float *direction) {
     matrix_row(subject->compute.kernels, &model_weights(subject->model)->unembedding.w, (size_t)id,
                direction);

@@ -5,7 +5,7 @@
  *   projecting  x − s·(x·u)·u     u = d/‖d‖ (directional ablation: Arditi et al. 2024, arXiv:2406.11717)
  *
  * at one site of chosen layers, at all positions or some, with strength s. And where directions come from: what two sets of
- * texts differ in at the site, what a neuron of an MLP writes, a row of the unembedding. Files of directions: cli/directions.h.
+ * texts differ in at the site, a row of the unembedding; what a neuron writes: measures/neurons.h. Files: cli/directions.h.
  */
 #ifndef ATTN_STEERING_H
 #define ATTN_STEERING_H
@@ -67,10 +67,6 @@ void site_means_see(void *means, const Activation *seen);
 
 /* direction [d_model]: the mean of one set of texts less that of the other, in a layer. */
 void site_difference(const SiteMeans *plus, const SiteMeans *minus, size_t layer, float *direction);
-
-/* The column of W_down that a neuron writes with, and what residual scale there is; false with an error. */
-bool neuron_direction(const Subject *subject, Arena *arena, size_t layer, size_t neuron, float *direction,
-                      Error *error);
 
 /* A token's row of the unembedding. */
 void token_direction(const Subject *subject, int32_t id, float *direction);

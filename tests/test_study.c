@@ -62,7 +62,7 @@ static void test_patch(void) { check_cases(FOLDER "patch-*.json", 37); }
 static void test_experts(void) { check_cases(FOLDER "experts-*.json", 3); }
 static void test_meaning(void) { check_cases(FOLDER "meaning-*.json", 5); }
 static void test_rollout(void) { check_cases(FOLDER "rollout-*.json", 6); }
-static void test_steer(void) { check_cases(FOLDER "steer-*.json", 10); }
+static void test_steer(void) { check_cases(FOLDER "steer-*.json", 12); }
 static void test_circuit(void) { check_cases(FOLDER "circuit-*.json", 14); }
 static void test_attribute(void) { check_cases(FOLDER "attribute-*.json", 49); }
 static void test_faithful(void) { check_cases(FOLDER "faithful-*.json", 18); }

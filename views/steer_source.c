@@ -1,5 +1,6 @@
 /* Where the directions of `steer` come from: the options that say so, and the texts and files that they name. */
 #include "cli/input.h"
+#include "measures/neurons.h"
 #include "views/steer.h"
 
 #include <math.h>

@@ -155,6 +155,8 @@ CASES = {
     "steer-gemma2-files": "steer gemma2 -p 'the tin man' --plus-file tale.txt --minus-file other.txt --site mlp_out "
                           "--positions 1,3-4 --layers 1 --unit --strength 4 -n 0 --top 2",
     "steer-granite-neuron": "steer granite -p 'the tin man' --neuron L0N3 --strength 5 --site resid_pre -n 0 --top 2",
+    "steer-gemma2-neuron": "steer gemma2 -p 'the tin man' --neuron L0N3 --strength 2 -n 0 --top 2",
+    "steer-olmo2-neuron": "steer olmo2 -p 'the tin man' --neuron L1N5 --project --layers 0-1 -n 0 --top 2",
     "circuit-gpt2": "circuit gpt2-f32",
     "circuit-gpt2-untied-head": "circuit gpt2-f32-untied --head L1H0 --top 3",
     "circuit-gpt2-token": "circuit gpt2-f32 --head L0H1 --token '#100' --top 2",

@@ -6,6 +6,7 @@ import torch
 
 from study_ablations import change
 from study_cases import CONTROLS, TEXTS
+from study_neurons import column
 from study_runs import Run, encode, prompt_run, top, vocabulary_of
 
 
@@ -33,8 +34,7 @@ def directions(options, run, site, layers):
                  mean_of(options, options.minus, options.minus_file, site, l) for l in layers}
     elif options.neuron:
         layer, neuron = map(int, options.neuron[1:].split("N"))
-        down = run.model.weight(f"blk.{layer}.ffn_down.weight")[:, neuron] * run.config.residual_scale
-        found = {l: down for l in layers}
+        found = {l: column(run, layer, neuron) for l in layers}
     elif options.token:
         found = {l: run.unembedding()[int(options.token[1:])] for l in layers}
     else:
