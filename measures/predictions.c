@@ -21,17 +21,23 @@ bool predictions_begin(Predictions *predictions, const Subject *subject, Arena *
 
 typedef struct RestLoop {
     const Predictions *predictions;
-    float max;
-    double *rest; /* [N_TEMPERATURES] */
+    float max, largest; /* of all logits, and of the others */
+    double *rest;       /* [N_TEMPERATURES] */
 } RestLoop;
 
+/* The sum is taken relative to the largest of the others: relative to the largest of all, its terms may be 0 as floats. */
 static void sum_rest(void *context, size_t begin, size_t end, unsigned worker) {
     (void)worker;
     const RestLoop *loop = context;
     const Predictions *predictions = loop->predictions;
-    for (size_t j = begin; j < end; j++)
-        loop->rest[j] = log(sum_of_exp(predictions->subject->compute.kernels, predictions->others,
-                                       predictions->n_vocab, loop->max, TEMPERATURE_STEP * (float)(j + 1)));
+    for (size_t j = begin; j < end; j++) {
+        float temperature = TEMPERATURE_STEP * (float)(j + 1);
+        double sum = sum_of_exp(predictions->subject->compute.kernels, predictions->others,
+                                predictions->n_vocab, loop->largest, temperature);
+        loop->rest[j] = isinf(loop->largest) /* there are no others */
+                            ? -INFINITY
+                            : (double)((loop->largest - loop->max) / temperature) + log(sum);
+    }
 }
 
 /* Logits at a position are the prediction of the token after it. */
@@ -51,7 +57,8 @@ void predictions_add(void *user, size_t position, const float *logits) {
         predictions->top_logits[position * n_top + i] = logits[top[i]];
         predictions->others[top[i]] = -INFINITY;
     }
-    RestLoop loop = {predictions, (float)distribution.max, item->rest};
+    float largest = subject->compute.kernels->max(predictions->others, n_vocab);
+    RestLoop loop = {predictions, (float)distribution.max, largest, item->rest};
     parallel_for(subject->compute.threads, N_TEMPERATURES, 1, sum_rest, &loop);
 
     if (position + 1 >= predictions->end) return;

@@ -20,7 +20,7 @@ typedef struct Prediction {
 
     /*
      * ln Σ exp((logit − max)/T_j) over the tokens that are not in top. With the logits in top, a softmax at any of
-     * these temperatures needs no more. −∞ if all tokens are in top, or the sum is 0.
+     * these temperatures needs no more. −∞ if all tokens are in top.
      */
     double rest[N_TEMPERATURES];
 

@@ -414,6 +414,19 @@ static void test_long(void) {
     json_free(view);
 }
 
+/* Where one token has all but e^-97 at the lowest temperature, the others' sum is that of their logits all the same. */
+static void test_little_rest(void) {
+    Json *view = json_of("view", GPT2, "--ids", "90", "--top", "1", NULL);
+    Json *all = json_of("view", GPT2, "--ids", "90", "--top", "257", NULL);
+    const Json *top = json_at(all, "next.0.top");
+    double first = top->items[1].number, second = top->items[3].number, sum = 0;
+    for (size_t k = 3; k < top->n; k += 2) sum += exp((top->items[k].number - second) / 0.1);
+    CHECK_NEAR(number_at(view, "next.0.rest.0"), (second - first) / 0.1 + log(sum), 1e-4);
+    CHECK((second - first) / 0.1 < -95, "a token that leaves the others little");
+    json_free(all);
+    json_free(view);
+}
+
 /* One token: only its own row, and null for what needs two. With the whole vocabulary in top there is no rest. */
 static void test_short(void) {
     Json *view = json_of("view", GPT2, "-p", "H", "--top", "1000", NULL);
@@ -752,6 +765,7 @@ int main(void) {
     RUN(test_gpt2);
     RUN(test_llama);
     RUN(test_long);
+    RUN(test_little_rest);
     RUN(test_short);
     RUN(test_generated);
     RUN(test_changed);
