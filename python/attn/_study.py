@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import subprocess
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Union
 
 import numpy as np
 from numpy.typing import NDArray

@@ -129,7 +129,7 @@ def test_a_closed_model_is_an_exception():
         assert "gpt2, 2 layers of 2 heads" in repr(loaded)
         session = loaded.session()
         writes = loaded.generate("the cat", 5, temperature=0)
-        first = next(writes)
+        next(writes)
         ids = loaded.to_tokens("the cat")
         logits = loaded.run(ids)
     loaded.close()

@@ -190,7 +190,7 @@ def part_of(expression, name):
     return re.search(expression, name) is not None
 
 
-def edited_runs(model, n):
+def edited_runs(n):
     """Hooks that change the forward pass: (name of the run, hook)."""
     def ablate(site, layer, x):
         """Head 0 of layer 1 adds nothing."""
@@ -250,7 +250,7 @@ def expected(metadata, tensors, seed, n, positions, n_vocab, halves=False, all_e
         return x
 
     model.forward(tokens, record)
-    for name, hook in edited_runs(model, n):
+    for name, hook in edited_runs(n):
         out[f"{name}.logits"] = model.forward(tokens, hook)[positions].numpy()
     for site in HALVED:  # not where so large a change could let other experts win
         if all_edits and not model.config.n_expert_used and any(name.endswith("." + site) for name in out):

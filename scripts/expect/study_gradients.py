@@ -121,10 +121,10 @@ def by_nodes(options):
               "strongest_neurons": [{**place, **x} for place, x in zip(neurons, with_errors(options, neuron_columns, whole))]}
     if whole is None:
         return {**result, "value_nats": float(runs[0][2](runs[0][0].logits))}
-    return {**result, "difference_nats": whole, **ends(options, pairs)}
+    return {**result, "difference_nats": whole, **ends(pairs)}
 
 
-def ends(options, pairs):
+def ends(pairs):
     return {"n_pairs": len(pairs), "clean_nats": mean_of([pair.metric(pair.clean) for pair in pairs]),
             "corrupted_nats": mean_of([pair.metric(pair.corrupted) for pair in pairs])}
 
@@ -301,7 +301,7 @@ def by_edges(options):
     whole = mean_of([pair.metric(pair.source) - pair.metric(pair.base) for pair in pairs])
     rows = [{**graph.names(edge), **x} for edge, x in zip(graph.edges, with_errors(options, scores.T, whole))]
     result = {"by": options.by, "direction": "noising" if options.noising else "denoising", "metric": pairs[0].kind,
-              "difference_nats": whole, "n_edges": len(rows), **ends(options, pairs)}
+              "difference_nats": whole, "n_edges": len(rows), **ends(pairs)}
     if options.check:
         checked, x, y = largest(np.abs(scores.sum(0)), options.check), [], []
         for place in checked:

@@ -4,7 +4,6 @@ own, of the whole text, with a hook (docs/STUDY.md).
 import json
 
 import numpy as np
-import torch
 
 from study_cases import TEXTS
 from study_runs import Run, Unsure, encode, vocabulary_of
