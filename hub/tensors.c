@@ -95,17 +95,20 @@ static int compare_stored(const void *a, const void *b) {
     return string_compare((*(const Stored *const *)a)->name, (*(const Stored *const *)b)->name);
 }
 
-/* The tensor "…_scales" beside one called "…_blocks"; NULL if there is none. */
+/* The tensor "…_scales" beside one called "…_blocks"; NULL if there is none, or with an error. */
 static const Stored *find_scales(Folder *folder, const Stored *blocks) {
     char name[256];
     size_t n = folder->stored.n;
     Stored wanted = {.name = {name, blocks->name.n}};
     const Stored *pointer = &wanted;
-    if (!folder->by_name && (folder->by_name = malloc(n * sizeof *folder->by_name))) {
+    if (!folder->by_name) {
+        folder->by_name = malloc(n * sizeof *folder->by_name);
+        if (!folder->by_name)
+            return builder_fail(&folder->builder, "not enough memory to index %zu tensors", n), NULL;
         for (size_t i = 0; i < n; i++) folder->by_name[i] = &folder->stored.tensors[i];
         qsort(folder->by_name, n, sizeof *folder->by_name, compare_stored);
     }
-    if (!folder->by_name || blocks->name.n >= sizeof name) return NULL;
+    if (blocks->name.n >= sizeof name) return NULL;
     memcpy(name, blocks->name.data, blocks->name.n);
     memcpy(name + blocks->name.n - 6, "scales", 6);
     const Stored **found = bsearch(&pointer, folder->by_name, n, sizeof *folder->by_name, compare_stored);

@@ -200,11 +200,15 @@ static void try_all(Reading *reading, String what) {
         if (is_long || call == 1) try_call(reading, what, &error, call, "+");
 }
 
-static void put_json(const char *text, size_t n) {
-    char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/tokenizer.json", scratch_folder);
-    FILE *file = fopen(path, "wb");
-    if (file) fwrite(text, 1, n, file), fclose(file);
+static const char *path_of(const char *name) {
+    static char path[sizeof scratch_folder + 32];
+    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
+    return path;
+}
+
+static void put_file(const char *name, const void *bytes, size_t n) {
+    FILE *file = fopen(path_of(name), "wb");
+    if (file) fwrite(bytes, 1, n, file), fclose(file);
 }
 
 static void test_tokenizer_json(void) {
@@ -214,7 +218,7 @@ static void test_tokenizer_json(void) {
     CHECK(file, "tests/data/tokenizer/json.cases is missing");
     for (ssize_t n; file && (n = getline(&line, &room, file)) > 0;) {
         if (strncmp(line, "tokenizer ", 10) != 0) continue;
-        put_json(line + 10, (size_t)n - 11);
+        put_file("tokenizer.json", line + 10, (size_t)n - 11);
         try_all(read_words, string_from(scratch_folder));
         try_all(read_keys, string_from(scratch_folder));
         n_read++;
@@ -259,6 +263,57 @@ static void test_models(void) {
         try_all(run_model, (String){path, (size_t)n});
         CHECK(usual.n > 600, "%s: %zu bytes", names[i], usual.n);
     }
+}
+
+/* Folders whose weights are turned or split among experts, or whose config.json makes tensors of its own. Quotes are "'". */
+static void test_made_folders(void) {
+    static const struct {
+        const char *config, *header;
+        size_t n_data;
+    } folders[] = {
+        {"{'model_type': 'gpt_oss', 'hidden_size': 4, 'num_hidden_layers': 2, 'vocab_size': 3, 'num_attention_heads': 2}",
+         "{'model.layers.0.mlp.experts.down_proj_blocks': {'dtype': 'U8', 'shape': [2, 2, 1, 16], 'data_offsets': [0, "
+         "64]}, 'model.layers.0.mlp.experts.down_proj_scales': {'dtype': 'U8', 'shape': [2, 2, 1], 'data_offsets': [64, "
+         "68]}}",
+         68},
+        {"{'model_type': 'llama', 'hidden_size': 8, 'num_hidden_layers': 1, 'num_attention_heads': 1, 'rope_scaling': "
+         "{'rope_type': 'llama3', 'factor': 8, 'original_max_position_embeddings': 64}}",
+         "{'model.norm.weight': {'dtype': 'F32', 'shape': [8], 'data_offsets': [0, 32]}}", 32},
+        {"{'model_type': 'gpt2', 'n_embd': 4, 'n_layer': 1, 'n_head': 2, 'vocab_size': 3}",
+         "{'h.0.mlp.c_fc.weight': {'dtype': 'F32', 'shape': [4, 16], 'data_offsets': [0, 256]}}", 256}};
+    unlink(path_of("tokenizer.json"));
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char config[512], tensors[1024] = {0};
+        uint64_t n = (uint64_t)snprintf(tensors + 8, sizeof tensors - 8, "%s", folders[i].header);
+        memcpy(tensors, &n, 8);
+        snprintf(config, sizeof config, "%s", folders[i].config);
+        for (char *at = config; (at = strchr(at, '\''));) *at = '"';
+        for (char *at = tensors + 8; (at = strchr(at, '\''));) *at = '"';
+        put_file("config.json", config, strlen(config));
+        put_file("model.safetensors", tensors, 8 + (size_t)n + folders[i].n_data);
+        try_all(read_folder, string_from(scratch_folder));
+        CHECK(usual.n > 100, "%s: %zu bytes", config, usual.n);
+    }
+    unlink(path_of("config.json"));
+    unlink(path_of("model.safetensors"));
+}
+
+/* llm.c's files: a model of one layer, and the bytes with two tokens more. */
+static void test_llmc(void) {
+    enum { D = 2, N_WEIGHTS = 4 * D + 4 * D + 13 * D + 12 * D * D + 2 * D };
+    static const int32_t model[256] = {20240326, 3, 4, 4, 1, 1, D, 4}, words[256] = {20240328, 2, 258, 257};
+    unsigned char file[1024 + 4 * N_WEIGHTS] = {0}, vocabulary[1024 + 2 * 256 + 9],
+                                  *at = vocabulary + sizeof words;
+    memcpy(file, model, sizeof model);
+    scratch_write(file, sizeof file);
+    try_all(read_folder, string_from(scratch_path()));
+    CHECK(usual.n > 500, "%zu bytes", usual.n);
+    memcpy(vocabulary, words, sizeof words);
+    for (int byte = 0; byte < 256; byte++) *at++ = 1, *at++ = (unsigned char)byte;
+    memcpy(at, "\2ab\5<end>", 9);
+    scratch_write(vocabulary, sizeof vocabulary);
+    try_all(read_words, string_from(scratch_path()));
+    CHECK(usual.n > 100, "%zu bytes", usual.n);
 }
 
 static void test_templates(void) {
@@ -394,15 +449,14 @@ int main(void) {
     RUN(test_tokenizer_json);
     RUN(test_folders);
     RUN(test_reads);
+    RUN(test_made_folders);
+    RUN(test_llmc);
     RUN(test_models);
     RUN(test_templates);
     RUN(test_macros);
     RUN(test_syllables);
     RUN(test_shared_caches);
     RUN(test_patterns);
-    char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/tokenizer.json", scratch_folder);
-    unlink(path);
     scratch_end();
     CHECK(n_failed > 1000, "%zu allocations failed", n_failed);
     printf("%zu allocations failed, at %zu places\n", n_failed, n_places);
