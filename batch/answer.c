@@ -85,22 +85,27 @@ static void print_top(const Told *told, const Foreseen *items) {
     putc('}', told->file);
 }
 
+/* A character's bytes at most, from byte `at` of token i on; those that follow may be of the tokens behind it. */
+static size_t character_at(const Told *told, size_t i, size_t at, char bytes[4]) {
+    size_t n = 0;
+    for (; n < 4 && i < told->choice->n_predicted; i++, at = 0) {
+        const String token = spelling(told, items_of(told, i));
+        while (n < 4 && at < token.n) bytes[n++] = token.data[at++];
+    }
+    return n;
+}
+
 /* Characters of the text before each token, in whose middle a token may begin; a byte that belongs to none is one (U+FFFD). */
 static void print_offsets(const Told *told) {
-    TextBuffer text = {0};
-    size_t begin = 0, at = 0, offset = 0;
+    char bytes[4];
+    size_t at = 0, offset = 0;
     uint32_t c;
-    bool ok = true;
-    for (size_t i = 0; ok && i < told->choice->n_predicted; i++) {
-        const String token = spelling(told, items_of(told, i));
-        ok = text_append(&text, token.data, token.n);
-    }
     for (size_t i = 0; i < told->choice->n_predicted; i++) {
-        for (; at < begin && at < text.n; offset++) at += utf8_decode(text.data + at, text.n - at, &c);
+        const size_t n = spelling(told, items_of(told, i)).n;
         fprintf(told->file, "%s%zu", i ? ", " : "", offset);
-        begin += spelling(told, items_of(told, i)).n;
+        for (; at < n; offset++) at += utf8_decode(bytes, character_at(told, i, at, bytes), &c);
+        at -= n; /* bytes that the next token has of the last character */
     }
-    free(text.data);
 }
 
 /* "logprobs" of a completion: arrays side by side. text_offset counts characters. */

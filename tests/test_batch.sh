@@ -132,6 +132,9 @@ unset ATTN_KERNEL
 has [ "$(wc -l <"$tmp/top")" -eq 3 ]
 has cmp -s "$tmp/top" "$tmp/got"
 has nth_of 1 '"text_offset": [0, 6, '
+printf '{"id": 1, "prompt": "%s", "temperature": 0, "max_tokens": 8, "logprobs": 0}\n' →→→→→→→→→→→→ >"$tmp/arrows"
+try "$model" --batch "$tmp/arrows"
+has grep -qF '"text_offset": [0, 1, 1, 1, 2, 2, 2, 3]}' "$tmp/out" # three bytes a character, a token each
 texts() { sed -n "$1p" "$tmp/want" | grep -o "\"$2\": \"[^\"]*\""; }
 has [ "$(texts 4 text | wc -l)" -eq 5 ]
 has [ "$(texts 4 text | head -n 1)" = "$(texts 5 text)" ]

@@ -45,14 +45,17 @@ static const char many_specials[] = TEN("<s><s><s><s><s><s><s>"), many_words[] =
                   many_bytes[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"),
                   many_bytes_first[] = TEN("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9") "<s>";
 
-/* Requests of all kinds: two texts that begin alike, a chat, OpenAI's, likelihoods of several texts and of one. */
+/* Requests of all kinds: two texts that begin alike, a chat, OpenAI's, likelihoods of several texts and of one, log-probabilities. */
 static const char requests[] =
     "{\"id\": 1, \"prompt\": \"The Eiffel tower stands\", \"max_tokens\": 3, \"stop\": [\"q\", \"z\"]}\n"
     "{\"id\": \"b\", \"prompt\": \"The Eiffel tower stood\", \"max_tokens\": 2}\n"
     "{\"id\": 3, \"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"Hi\"}]}], \"max_tokens\": 2}\n"
     "{\"custom_id\": \"d\", \"body\": {\"prompt\": [1, 2, 3], \"max_tokens\": 1}}\n"
     "{\"id\": 5, \"context\": \"The\", \"choices\": [\" cat\", \" dog\", \" c\"]}\n"
-    "{\"id\": 6, \"context\": \"The\", \"continuation\": \" cat\"}\n";
+    "{\"id\": 6, \"context\": \"The\", \"continuation\": \" cat\"}\n"
+    "{\"id\": 7, \"prompt\": \"The\", \"max_tokens\": 2, \"logprobs\": 2, \"n\": 2}\n"
+    "{\"custom_id\": \"h\", \"body\": {\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"max_tokens\": 2, \"logprobs\": "
+    "true, \"top_logprobs\": 2}}\n";
 
 static const Command commands[] = {
     {"run", GPT2 " --batch - --in-order -np 2 -s 1 --chat-template template", requests, NULL, false, true},
