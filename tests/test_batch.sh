@@ -61,8 +61,24 @@ has as_alone
 # No mass at all is the likeliest token alone, as OpenAI has it; --top-p 0 is all.
 printf '{"id": 7, "prompt": "A cat", "temperature": 1, "top_p": %s, "seed": 3, "max_tokens": 5}\n' 0 >"$tmp/plain"
 printf '{"id": 8, "prompt": "A cat", "temperature": 1, "top_p": %s, "seed": 4, "max_tokens": 5}\n' 1e-60 >>"$tmp/plain"
-{ alone 7 -p 'A cat' --temp 0 -n 5 && echo && alone 8 -p 'A cat' --temp 0 -n 5 && echo; } >"$tmp/want"
+printf '{"id": 9, "prompt": "A cat", "temperature": 1, "top_p": 0.3, "seed": 5, "max_tokens": 5}\n' >>"$tmp/plain"
+{
+    alone 7 -p 'A cat' --temp 0 -n 5 && echo
+    alone 8 -p 'A cat' --temp 0 -n 5 && echo
+    alone 9 -p 'A cat' --temp 1 --top-p 0.3 -s 5 -n 5 && echo
+} >"$tmp/want"
 try "$model" --batch "$tmp/plain" --in-order
+has as_alone
+
+# Prompts that begin alike, of a model whose states cannot go back to where they part.
+states=tests/data/reference/qwen35.gguf letters=tests/data/study/letters.gguf
+rm -f "$tmp/alike" "$tmp/want"
+for end in map mat ma matt; do
+    printf '{"id": "%s", "prompt": "the cat sat on the %s", "temperature": 0, "max_tokens": 4}\n' $end $end >>"$tmp/alike"
+    text=$("$run" $states -z $letters --no-echo -p "the cat sat on the $end" --temp 0 -n 4)
+    printf '{"id": "%s", "text": "%s"\n' $end "$text" >>"$tmp/want"
+done
+try $states -z $letters --batch "$tmp/alike" --in-order -np 3
 has as_alone
 
 # The settings of the command line hold where a request gives no others.
