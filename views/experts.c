@@ -91,7 +91,8 @@ static bool compute(Study *study, void *own, Error *error) {
 /* A choice for people: the expert, and its weight or share. As many as the line has room for; a mark where there are more. */
 static void print_choices(const Report *report, const char *format, double unit, const ExpertChoice *choices,
                           size_t n) {
-    size_t room = (report->width - BEFORE_CHOICES - 2) / CHOICE_WIDTH, shown = at_most(n, room ? room : 1);
+    size_t shown =
+        at_most(n, (report->width - BEFORE_CHOICES - 2) / CHOICE_WIDTH); /* a width is 40 at least */
     for (size_t i = 0; i < shown; i++) {
         printf("%5zu", choices[i].expert);
         printf(format, choices[i].weight * unit);
