@@ -22,9 +22,10 @@ FOLDED = {"0", "1", "true", "false"}  # loops and do {} while (0): they have one
 # A tree or leaf of a pattern has −1 in the place of false: "reader_fail(…) >= 0".
 ALWAYS_FALSE = ("bad_keep(", "bad_value(", "builder_fail(", "case_fail(", "checkpoint_error(", "cut(", "error_set(",
                 "fail(", "fail_at(", "fail_entry(", "failed(", "malformed(", "misshapen(", "no_memory(", "no_room(",
-                "no_such_word(", "out_of_memory(", "output_failed(", "reader_fail(", "reader_out_of_memory(", "refuse(",
-                "refuse_changed(", "refuse_folder(", "refuse_key(", "shown_fail(", "tell(", "tokenizer_no_memory(",
-                "tokenizer_refuse(", "too_long(", "too_many_states(", "wrong_type(")
+                "no_such_word(", "out_of_memory(", "output_failed(", "reader_fail(", "reader_out_of_memory(",
+                "refuse(", "refuse_changed(", "refuse_folder(", "refuse_key(", "refuse_number(", "shown_fail(",
+                "tell(", "tokenizer_no_memory(", "tokenizer_refuse(", "too_long(", "too_many_states(", "wrong_type(",
+                "wrong_usage(")
 
 
 def export(build):
