@@ -358,7 +358,8 @@ static bool check_part(const AttnPart *parts, size_t i, Error *error) {
     const AttnPart *part = &parts[i];
     if (part->n == 0) return error_set(error, "part %zu has no tokens to feed", i);
     if (part->n_logits > part->n)
-        return error_set(error, "logits of %zu tokens are wanted, but %zu are fed", part->n_logits, part->n);
+        return error_set(error, "part %zu: logits of %zu tokens are wanted, but %zu are fed", i,
+                         part->n_logits, part->n);
     if (part->session->model != parts->session->model || part->session->kernels != parts->session->kernels)
         return error_set(error, "part %zu is of another model, or of a session with another `fast`", i);
     for (size_t k = 0; k < i; k++)

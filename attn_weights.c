@@ -211,6 +211,9 @@ static bool give_weight(const Model *model, AttnWeight weight, size_t layer, siz
     Matrix part = part_of(model, weight, layer, 0);
     if (!part.data && !is_of_a_layer(weight))
         return error_set(error, "the model has no %s", weight_names[weight]);
+    if (layer > 0 && !is_of_a_layer(weight))
+        return error_set(error, "%s belongs to no layer: ask for it with layer 0, not %zu",
+                         weight_names[weight], layer);
     if (!part.data) return error_set(error, "layer %zu has no %s", layer, weight_names[weight]);
     AttnMatrix whole = {n_parts * part.rows, part.cols};
     if (n > whole.n_rows || first > whole.n_rows - n)

@@ -458,7 +458,7 @@ static void test_parts(void) {
               "%s", error.message);
         parts[1] = good, parts[1].n_logits = 2;
         CHECK(!attn_feed_many(parts, N, &error) &&
-                  strstr(error.message, "logits of 2 tokens are wanted, but 1 are fed"),
+                  strstr(error.message, "part 1: logits of 2 tokens are wanted, but 1 are fed"),
               "%s", error.message);
         parts[1] = good, parts[1].session = NULL;
         snprintf(error.message, sizeof error.message, "why there is none");

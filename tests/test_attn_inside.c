@@ -184,12 +184,14 @@ static void test_weights_that_are_not_there(void) {
         const char *path;
         AttnWeight weight;
         const char *said;
-    } none[] = {{MODELS "gpt2-f32.gguf", ATTN_LN1_POST_B, "layer 1 has no ln1_post.b"},
-                {MODELS "gpt2-f32.gguf", ATTN_LN2_POST_B, "layer 1 has no ln2_post.b"},
-                {MODELS "llama-f32.gguf", ATTN_W_POS, "the model has no pos_embed.W_pos"},
-                {MODELS "llama-f32.gguf", ATTN_B_U, "the model has no unembed.b_U"},
-                {MODELS "qwen35.gguf", ATTN_B_Q, "layer 1 has no attn.b_Q"},
-                {MODELS "qwen35.gguf", ATTN_B_Z_GATE, "layer 1 has no attn.b_gate"}};
+    } none[] = {
+        {MODELS "gpt2-f32.gguf", ATTN_LN1_POST_B, "layer 1 has no ln1_post.b"},
+        {MODELS "gpt2-f32.gguf", ATTN_LN2_POST_B, "layer 1 has no ln2_post.b"},
+        {MODELS "gpt2-f32.gguf", ATTN_W_E, "embed.W_E belongs to no layer: ask for it with layer 0, not 1"},
+        {MODELS "llama-f32.gguf", ATTN_W_POS, "the model has no pos_embed.W_pos"},
+        {MODELS "llama-f32.gguf", ATTN_B_U, "the model has no unembed.b_U"},
+        {MODELS "qwen35.gguf", ATTN_B_Q, "layer 1 has no attn.b_Q"},
+        {MODELS "qwen35.gguf", ATTN_B_Z_GATE, "layer 1 has no attn.b_gate"}};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         AttnModel *model = attn_model_open(none[i].path, NULL, NULL);
         CHECK(!attn_weight(model, none[i].weight, 1, 0, 0, NULL, NULL, &error) &&
