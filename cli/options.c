@@ -237,6 +237,7 @@ static const ForeignOption *find_foreign(const Options *tables, size_t n_tables,
     return NULL;
 }
 
+/* Where options may name no file, a page asks, and there is no help. */
 static bool unknown_option(const Options *tables, size_t n_tables, Word word, Error *error) {
     enum { MOST = 128 };
     char name[64];
@@ -247,7 +248,7 @@ static bool unknown_option(const Options *tables, size_t n_tables, Word word, Er
     snprintf(name, sizeof name, "%.*s", (int)word.n_name, word.text);
     nearest = nearest_name(name, names, n);
     return nearest ? error_set(error, "unknown option %s; did you mean %s?", name, nearest)
-                   : error_set(error, "unknown option %s", name);
+                   : error_set(error, "unknown option %s%s", name, tables->no_files ? "" : ": see --help");
 }
 
 bool is_switch(const char *word) {

@@ -371,16 +371,16 @@ static void test_options(void) {
         {"--real=", "not ''"},
         {"--once=a --once b", "--once is given twice: 'a' and 'b'; choose one"},
         {"--rael=1", "unknown option --rael; did you mean --real?"},
-        {"-w=3", "unknown option -w=3"}, /* short ones have none */
+        {"-w=3", "unknown option -w=3: see --help"}, /* short ones have none */
         {"--device", "--device needs a value"},
         {"-dev", "-dev needs a value"},
         {"--quick=on --ralE", "unknown option --ralE; did you mean --real?"},
         {"--ralE", "unknown option --ralE; did you mean --real?"},
         {"--whoel 1",
          "unknown option --whoel; did you mean --whole?"}, /* two letters changed places: one slip */
-        {"--quantum", "unknown option --quantum"},
+        {"--quantum", "unknown option --quantum: see --help"},
         {"--an-option-that-nobody-could-have-meant",
-         "unknown option --an-option-that-nobody-could-have-meant"},
+         "unknown option --an-option-that-nobody-could-have-meant: see --help"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         Values none = {.off = true};
@@ -533,6 +533,9 @@ static void test_many_options(void) {
     CHECK(!options_parse(&tables, 1, 2, (char *[]){program, near}, NULL, 0, &error), "unknown");
     check_text(error.message, "unknown option --abcdf; did you mean --abcde?");
     CHECK(!options_parse(&tables, 1, 2, (char *[]){program, far}, NULL, 0, &error), "unknown");
+    check_text(error.message, "unknown option --vwxyy: see --help");
+    const Options asked = {many, 130, &values, .no_files = true}; /* as a page asks, which is shown no help */
+    CHECK(!options_parse(&asked, 1, 2, (char *[]){program, far}, NULL, 0, &error), "unknown");
     check_text(error.message, "unknown option --vwxyy");
     enum { MOST = sizeof values.list.items / sizeof *values.list.items };
     char *argv[2 * MOST + 3] = {program};
