@@ -529,7 +529,7 @@ typedef struct AttnSampling {
 ATTN_API bool attn_sampling(const AttnModel *model, AttnSampling *sampling, AttnError *error);
 
 /*
- * For whoever feeds tokens one by one; attn_generate has its own. Both fail on a value outside of its range for run's options
+ * For whoever feeds tokens one by one; attn_generate has its own. Both fail on a value outside of its range
  * (temperature 0 to 1e9, top_p and min_p 0 to 1, repeat_penalty 0.01 to 100, the other penalties -1000 to 1000), and on a step that does
  * not exist.
  */

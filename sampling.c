@@ -105,6 +105,7 @@ bool sampling_parse_order(String names, uint64_t *order, Error *error) {
 
 typedef struct Setting {
     const char *name, *key; /* of the option of run, and behind general.sampling. */
+    const char *field;      /* of attn.h's AttnSampling */
     size_t offset;
     SamplerStep step;
     bool is_count; /* size_t, of which −1 in a file stands for all; or else float */
@@ -112,16 +113,17 @@ typedef struct Setting {
 } Setting;
 
 #define AT(member) offsetof(SamplerOptions, member)
+#define FIELD(member) #member, AT(member)
 
 static const Setting settings[N_SAMPLING_FIELDS] = {
-    {"temp", "temp", AT(temperature), STEP_TEMPERATURE, false, 0.8, 1, 0, 1e9},
-    {"top-k", "top_k", AT(top_k), STEP_TOP_K, true, 0, 0, 0, 1e9},
-    {"top-p", "top_p", AT(top_p), STEP_TOP_P, false, 0.95, 1, 0, 1},
-    {"min-p", "min_p", AT(min_p), STEP_MIN_P, false, 0, 0, 0, 1},
-    {"repeat-penalty", "penalty_repeat", AT(repeat_penalty), STEP_PENALTIES, false, 1, 1, 0.01, 100},
-    {"repeat-last-n", "penalty_last_n", AT(penalty_window), STEP_PENALTIES, true, 64, 64, 0, 1e9},
-    {"presence-penalty", NULL, AT(presence_penalty), STEP_PENALTIES, false, 0, 0, -1000, 1000},
-    {"frequency-penalty", NULL, AT(frequency_penalty), STEP_PENALTIES, false, 0, 0, -1000, 1000},
+    {"temp", "temp", FIELD(temperature), STEP_TEMPERATURE, false, 0.8, 1, 0, 1e9},
+    {"top-k", "top_k", FIELD(top_k), STEP_TOP_K, true, 0, 0, 0, 1e9},
+    {"top-p", "top_p", FIELD(top_p), STEP_TOP_P, false, 0.95, 1, 0, 1},
+    {"min-p", "min_p", FIELD(min_p), STEP_MIN_P, false, 0, 0, 0, 1},
+    {"repeat-penalty", "penalty_repeat", FIELD(repeat_penalty), STEP_PENALTIES, false, 1, 1, 0.01, 100},
+    {"repeat-last-n", "penalty_last_n", FIELD(penalty_window), STEP_PENALTIES, true, 64, 64, 0, 1e9},
+    {"presence-penalty", NULL, FIELD(presence_penalty), STEP_PENALTIES, false, 0, 0, -1000, 1000},
+    {"frequency-penalty", NULL, FIELD(frequency_penalty), STEP_PENALTIES, false, 0, 0, -1000, 1000},
 };
 
 bool sampling_check(const SamplerOptions *options, Error *error) {
@@ -131,7 +133,7 @@ bool sampling_check(const SamplerOptions *options, Error *error) {
         if (setting->is_count) continue;
         memcpy(&value, (const char *)options + setting->offset, sizeof value);
         if (!((double)value >= setting->least && (double)value <= setting->most)) /* NaN lies in no range */
-            return error_set(error, "sampling: %s is %g, and not in %g to %g", setting->name, (double)value,
+            return error_set(error, "sampling: %s is %g, and not in %g to %g", setting->field, (double)value,
                              setting->least, setting->most);
     }
     for (uint64_t order = options->order; order; order >>= 4)
@@ -147,12 +149,11 @@ static bool read_setting(const KeyReader *reader, const Setting *setting, const 
     if (all) *value = setting->offset == AT(penalty_window) ? ALL_TOKENS : 0;
     if (!(*value >= setting->least && *value <= setting->most))
         return checkpoint_error(reader->checkpoint, reader->error,
-                                "%s is %g, and not in %g to %g; --%s gives another", key, *value,
-                                setting->least, setting->most, setting->name);
+                                "%s is %g, and not in %g to %g; give another %s", key, *value, setting->least,
+                                setting->most, setting->field);
     return !setting->is_count || *value == floor(*value) ||
            checkpoint_error(reader->checkpoint, reader->error,
-                            "%s is %g, and not a whole number; --%s gives another", key, *value,
-                            setting->name);
+                            "%s is %g, and not a whole number; give another %s", key, *value, setting->field);
 }
 
 /* Whether an option is given; its value is then at *value. */

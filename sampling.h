@@ -57,7 +57,7 @@ bool sampling_settle(SamplerOptions *options, const Checkpoint *checkpoint, Samp
  */
 void sampling_leave_out(SamplerOptions *options);
 
-/* Whether values that somebody else gave than run's options or a file, which are checked as they are read, make sense as well. */
+/* Whether values make sense that a caller of attn.h gave, by whose names errors call them; all others are checked as they are read. */
 bool sampling_check(const SamplerOptions *options, Error *error);
 
 /*

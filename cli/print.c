@@ -44,7 +44,9 @@ void print_error(const char *program, const Error *error) {
     /* The engine knows no options. */
     static const char *const endings[][2] = {
         {"name a file that does", " with -z"},
-        {"(tokenizer.chat_template); give one", " with --chat-template FILE"}};
+        {"(tokenizer.chat_template); give one", " with --chat-template FILE"},
+        {"give another temperature", " with --temp"},
+        {"give another penalty_window", " with --repeat-last-n"}};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         size_t n = strlen(error->message), ending = strlen(endings[i][0]);
         if (n > ending && strcmp(error->message + n - ending, endings[i][0]) == 0)

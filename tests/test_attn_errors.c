@@ -178,14 +178,14 @@ static void test_errors(void) {
     const struct {
         AttnSampling sampling;
         const char *why;
-    } nonsense[] = {{{.min_p = 1.5f}, "min-p is 1.5, and not in 0 to 1"},
-                    {{.min_p = NAN}, "min-p is nan"},
-                    {{.top_p = -0.5f}, "top-p is -0.5"},
-                    {{.temperature = -1}, "temp is -1"},
-                    {{.temperature = INFINITY}, "temp is inf"},
-                    {{.repeat_penalty = -2}, "repeat-penalty is -2"},
-                    {{.presence_penalty = NAN}, "presence-penalty is nan"},
-                    {{.frequency_penalty = -INFINITY}, "frequency-penalty is -inf"},
+    } nonsense[] = {{{.min_p = 1.5f}, "min_p is 1.5, and not in 0 to 1"},
+                    {{.min_p = NAN}, "min_p is nan"},
+                    {{.top_p = -0.5f}, "top_p is -0.5"},
+                    {{.temperature = -1}, "temperature is -1"},
+                    {{.temperature = INFINITY}, "temperature is inf"},
+                    {{.repeat_penalty = -2}, "repeat_penalty is -2"},
+                    {{.presence_penalty = NAN}, "presence_penalty is nan"},
+                    {{.frequency_penalty = -INFINITY}, "frequency_penalty is -inf"},
                     {{.order = 0x62}, "does not exist"},
                     {{.order = 0x203}, "does not exist"}};
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {

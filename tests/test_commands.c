@@ -28,7 +28,9 @@ static void test_options(void) {
          {"temp 0 (given), top-p 0.95; not done here, though the file asks for it: XTC, general.sampling.\\u001b[2J\n",
           "!note: "}},
         {"$run $T/one -p a -n 1 --temp 0", {"!note: "}},
-        {"$run $T/nonsense -p a -n 1", {"general.sampling.temp is -1, and not in 0"}, 1},
+        {"$run $T/nonsense -p a -n 1",
+         {"is -1, and not in 0 to 1e+09; give another temperature with --temp\n"},
+         1},
         {"$run $T/nonsense -p a -n 0 -v", {"!sampling "}}, /* nothing is drawn */
         {"$run $g --info -i", {"--info and --tokens go alone"}, 2},
         {"$run $g --info --logits x", {"--info and --tokens go alone"}, 2},

@@ -140,7 +140,7 @@ static void test_nonsense_is_refused(void) {
         double value;
         const char *tells;
     } cases[] = {
-        {"temp", F32, NAN, "general.sampling.temp is nan, and not in 0 to 1e+09; --temp gives another"},
+        {"temp", F32, NAN, "general.sampling.temp is nan, and not in 0 to 1e+09; give another temperature"},
         {"temp", F32, -0.5, "general.sampling.temp is -0.5"},
         {"temp", F32, INFINITY, "general.sampling.temp is inf"},
         {"temp", F64, 1e300, "general.sampling.temp is 1e+300"},
@@ -150,10 +150,10 @@ static void test_nonsense_is_refused(void) {
         {"top_k", F32, NAN, "general.sampling.top_k is nan"},
         {"top_k", I64, -1e18, "general.sampling.top_k is -1e+18"},
         {"top_k", I8, -128, "general.sampling.top_k is -128"},
-        {"top_k", F32, 0.5, "general.sampling.top_k is 0.5, and not a whole number; --top-k gives another"},
+        {"top_k", F32, 0.5, "general.sampling.top_k is 0.5, and not a whole number; give another top_k"},
         {"penalty_last_n", F64, 63.5, "general.sampling.penalty_last_n is 63.5, and not a whole number"},
         {"penalty_last_n", F64, 2e9, "general.sampling.penalty_last_n is 2e+09, and not in 0 to 1e+09"},
-        {"top_p", F32, 1.5, "general.sampling.top_p is 1.5, and not in 0 to 1; --top-p"},
+        {"top_p", F32, 1.5, "general.sampling.top_p is 1.5, and not in 0 to 1; give another top_p"},
         {"min_p", F32, -1, "general.sampling.min_p is -1"},
         {"penalty_repeat", F32, 0, "general.sampling.penalty_repeat is 0"},
         {"penalty_last_n", I32, -5, "general.sampling.penalty_last_n is -5"},
