@@ -33,15 +33,11 @@ __attribute__((format(printf, 2, 3))) static bool fail(Binder *binder, const cha
     return binder->ok = false;
 }
 
-typedef struct Name {
-    char text[128];
-} Name;
-
 static const size_t NO_LAYER = SIZE_MAX;
 
 /* "blk.3.attn_q.weight", or "output.weight" with NO_LAYER; the kind is weight or bias, or "" where names have none. */
-static Name tensor_name(const char *name, size_t layer, const char *kind) {
-    Name full;
+static TensorName tensor_name(const char *name, size_t layer, const char *kind) {
+    TensorName full;
     if (layer == NO_LAYER)
         snprintf(full.text, sizeof full.text, "%s.%s", name, kind);
     else
@@ -88,10 +84,9 @@ static const Tensor *find(Binder *binder, const char *name, bool required, size_
     const Checkpoint *checkpoint = binder->checkpoint;
     const Tensor *tensor = checkpoint_find(checkpoint, name);
     if (!binder->ok) return NULL;
-    if (!tensor) {
-        if (required) fail(binder, "tensor '%s' is missing", name);
-        return NULL;
-    }
+    if (!tensor && required)
+        fail(binder, "tensor '%s' is missing", checkpoint_told(checkpoint, string_from(name)).text);
+    if (!tensor) return NULL;
     if (!dtype_info(tensor->dtype)) {
         refuse_dtype(binder, tensor);
         return NULL;
@@ -101,9 +96,9 @@ static const Tensor *find(Binder *binder, const char *name, bool required, size_
         char expected[24] = "", shape[3][24];
         if (depth > 1) snprintf(expected, sizeof expected, "[%zu]", depth);
         for (size_t i = 0; i < 3; i++) snprintf(shape[i], sizeof shape[i], "[%" PRIu64 "]", tensor->dims[i]);
-        fail(binder, "tensor '%s' has shape %s%s%s%s, expected %s[%zu][%zu]", name,
-             tensor->dims[2] > 1 ? shape[2] : "", shape[1], shape[0], tensor->dims[3] > 1 ? " and more" : "",
-             expected, rows, cols);
+        fail(binder, "tensor '%s' has shape %s%s%s%s, expected %s[%zu][%zu]",
+             checkpoint_told(checkpoint, tensor->name).text, tensor->dims[2] > 1 ? shape[2] : "", shape[1],
+             shape[0], tensor->dims[3] > 1 ? " and more" : "", expected, rows, cols);
         return NULL;
     }
     binder->bound[tensor - checkpoint_tensor(checkpoint, 0)] = true;
@@ -116,7 +111,7 @@ static Matrix bind_matrix(Binder *binder, const char *name, size_t layer, size_t
 }
 
 /* A norm's gains or biases [rows][n]: used where they lie if they are F32, else unpacked into a small copy. */
-static const float *bind_rows(Binder *binder, Name name, bool required, size_t rows, size_t n) {
+static const float *bind_rows(Binder *binder, TensorName name, bool required, size_t rows, size_t n) {
     const Tensor *tensor = find(binder, name.text, required, 1, rows, n);
     if (!tensor) return NULL;
     if (tensor->dtype == DTYPE_F32) return tensor->data;
@@ -126,7 +121,7 @@ static const float *bind_rows(Binder *binder, Name name, bool required, size_t r
     return copy;
 }
 
-static const float *bind_vector(Binder *binder, Name name, bool required, size_t n) {
+static const float *bind_vector(Binder *binder, TensorName name, bool required, size_t n) {
     return bind_rows(binder, name, required, 1, n);
 }
 
@@ -173,6 +168,18 @@ static Linear linear_rows(const Linear *linear, size_t begin, size_t rows) {
     return part;
 }
 
+/* The other layers of a folder tell which of the two it should have. */
+static void refuse_lack_of_queries(Binder *binder, size_t layer) {
+    static const char *const names[] = {"attn_q", "attn_qkv"};
+    for (size_t i = 0; i < 2; i++) {
+        const TensorName name = tensor_name(names[i], layer, "weight"),
+                         told = checkpoint_told(binder->checkpoint, string_from(name.text));
+        if (strcmp(told.text, name.text) != 0) fail(binder, "tensor '%s' is missing", told.text);
+    }
+    fail(binder, "tensor 'blk.%zu.attn_q.weight' is missing, and so is 'blk.%zu.attn_qkv.weight'", layer,
+         layer);
+}
+
 /* q, k and v in tensors of their own, or the rows of all three in turn in one. */
 static void bind_attention(Binder *binder, AttentionWeights *attention, size_t layer) {
     const Config *config = binder->config;
@@ -184,9 +191,7 @@ static void bind_attention(Binder *binder, AttentionWeights *attention, size_t l
         attention->k = linear_rows(&qkv, d_q, d_kv);
         attention->v = linear_rows(&qkv, d_q + d_kv, d_kv);
     } else {
-        if (!look(binder, "attn_q", layer))
-            fail(binder, "tensor 'blk.%zu.attn_q.weight' is missing, and so is 'blk.%zu.attn_qkv.weight'",
-                 layer, layer);
+        if (!look(binder, "attn_q", layer)) refuse_lack_of_queries(binder, layer);
         attention->q = bind_linear(binder, "attn_q", layer, d_q, d);
         attention->k = bind_linear(binder, "attn_k", layer, d_kv, d);
         attention->v = bind_linear(binder, "attn_v", layer, d_kv, d);
@@ -474,8 +479,8 @@ bool weights_bind(Weights *weights, const Config *config, const Checkpoint *chec
         for (size_t i = 0; i < checkpoint_n_tensors(checkpoint) && binder.ok; i++) {
             String name = checkpoint_tensor(checkpoint, i)->name;
             if (!binder.bound[i] && !is_unused(config, name))
-                fail(&binder, "tensor '%.*s' is not part of a model of family '%s'", string_shown(name),
-                     name.data, config->family->architecture);
+                fail(&binder, "tensor '%s' is not part of a model of family '%s'",
+                     checkpoint_told(checkpoint, name).text, config->family->architecture);
         }
     }
     free(binder.bound);

@@ -22,7 +22,8 @@ enum { TENSOR_MAX_DIMS = 4 };
 /* dims[0] varies fastest, as in GGUF: a matrix [rows][cols] has dims {cols, rows}. Unused dims are 1. */
 typedef struct Tensor {
     String name;
-    DType dtype; /* the file's number; dtype_info is NULL where nothing here computes with such a type */
+    String own_name; /* of the folder's tensor that it is made of; "" in files of other formats */
+    DType dtype;     /* the file's number; dtype_info is NULL where nothing here computes with such a type */
     uint32_t n_dims;
     uint64_t dims[TENSOR_MAX_DIMS];
     const void *data; /* borrowed until checkpoint_close */
@@ -79,6 +80,16 @@ const Tensor *checkpoint_tensor(const Checkpoint *checkpoint, size_t i);
 
 /* The tensor called name, or NULL. */
 const Tensor *checkpoint_find(const Checkpoint *checkpoint, const char *name);
+
+typedef struct TensorName {
+    char text[128];
+} TensorName;
+
+/*
+ * The name of a tensor, which may be missing, as whoever made the file knows it: the folder's own, if it is there, or in another
+ * layer; otherwise GGUF's.
+ */
+TensorName checkpoint_told(const Checkpoint *checkpoint, String name);
 
 /*
  * Metadata as GGUF lays them out, in the file's order, for writers of other files: checkpoint_value(i), i <

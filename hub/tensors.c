@@ -127,7 +127,8 @@ static bool arrange_experts(Folder *folder, const HubName *name, Rearrangement *
             stored->dims[0] != 16 || scales->dims[0] != n_blocks || scales->dims[1] != rows ||
             scales->dims[2] != stored->dims[3] || scales->dims[3] != 1 || rows % n_parts != 0)
             return misshapen(folder, stored);
-        *tensor = (Tensor){.dtype = DTYPE_MXFP4,
+        *tensor = (Tensor){.own_name = tensor->own_name,
+                           .dtype = DTYPE_MXFP4,
                            .n_dims = 3,
                            .dims = {32 * n_blocks, rows / n_parts, stored->dims[3], 1},
                            .n_bytes = stored->n_bytes / 16 * 17 / n_parts};
@@ -272,6 +273,10 @@ static void add_tensor(Folder *folder, const Stored *stored) {
     Tensor tensor = {
         .dtype = stored->dtype, .n_dims = stored->n_dims, .data = stored->data, .n_bytes = stored->n_bytes};
     memcpy(tensor.dims, stored->dims, sizeof tensor.dims);
+    char *own_name = builder_room(builder, stored->name.n);
+    if (!own_name) return;
+    memcpy(own_name, stored->name.data, stored->name.n);
+    tensor.own_name = (String){own_name, stored->name.n};
     const String gguf = string_from(name.gguf);
     bool is_kernel = string_ends(gguf, "conv1d") || string_ends(gguf, "shortconv.conv");
     if (is_kernel && tensor.dims[1] == 1 && tensor.n_dims == 3) /* PyTorch counts the channels of a group */

@@ -571,6 +571,60 @@ static void test_torch_parts(void) {
     compare_logits("opt", TORCH "opt/pytorch_model-00002-of-00002.bin", 2e-3);
 }
 
+/* The weights of a folder, in which the first `from` that stands there has become `to`, of as many bytes. */
+static void change_weights(const char *folder, const char *from, const char *to) {
+    char path[600];
+    static char bytes[1 << 20];
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    FILE *file = fopen(path, "r+b");
+    size_t n = file ? fread(bytes, 1, sizeof bytes, file) : 0, n_from = strlen(from), at = 8;
+    while (at + n_from < n && memcmp(bytes + at, from, n_from) != 0) at++;
+    CHECK(at + n_from < n && strlen(to) == n_from, "%s has no %s", path, from);
+    if (file && at + n_from < n) fseek(file, (long)at, SEEK_SET), fwrite(to, 1, n_from, file);
+    if (file) fclose(file);
+}
+
+/*
+ * A tensor that is missing, since it has become one of a tower for pictures, or misshapen, since its shape is turned, is told
+ * by the name that the folder has for it.
+ */
+static void test_own_names(void) {
+    static const struct {
+        const char *name, *from, *to, *tells;
+    } cases[] = {
+        {"llama-f32", "\"model.layers.0.self_attn.q_proj.w", "\"visual.ayers.0.self_attn.q_proj.w",
+         "/llama-f32: tensor 'model.layers.0.self_attn.q_proj.weight' is missing"},
+        {"llama-f32", "\"model.layers.1.mlp.down_proj.w", "\"visual.ayers.1.mlp.down_proj.w",
+         "/llama-f32: tensor 'model.layers.1.mlp.down_proj.weight' is missing"},
+        {"gpt2-f32", "\"transformer.h.1.attn.c_attn.w", "\"visual.rmer.h.1.attn.c_attn.w",
+         "/gpt2-f32: tensor 'transformer.h.1.attn.c_attn.weight' is missing"},
+        {"llama-experts", "\"model.layers.1.block_sparse_moe.experts.1.w3.w",
+         "\"visual.ayers.1.block_sparse_moe.experts.1.w3.w",
+         "/llama-experts: tensor 'model.layers.1.block_sparse_moe.experts.1.w3.weight' is missing"},
+        {"llama-f32", "mlp.up_proj.weight\": {\"dtype\": \"F32\", \"shape\": [60, 72]",
+         "mlp.up_proj.weight\": {\"dtype\": \"F32\", \"shape\": [72, 60]",
+         "/llama-f32: tensor 'model.layers.0.mlp.up_proj.weight' has shape [72][60], expected [60][72]"},
+        {"llama-f32", "\"model.layers.0.self_attn.q_proj.w", "\"model.layers.0.self_attn.q_norm.w",
+         "/llama-f32: tensor 'model.layers.0.self_attn.q_proj.weight' is missing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Error error = {{0}};
+        char folder[512];
+        snprintf(folder, sizeof folder, "%s/%s", scratch_folder, cases[i].name);
+        change_weights(folder, cases[i].from, cases[i].to);
+        CHECK(!model_open(folder, &error) && ends_in(string_from(error.message), cases[i].tells), "%s: %s",
+              cases[i].tells, error.message);
+        change_weights(folder, cases[i].to, cases[i].from);
+    }
+    Error error = {{0}};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/llama-f32", scratch_folder);
+    change_weights(folder, cases[0].from, cases[0].to);
+    change_weights(folder, "\"model.layers.1.self_attn.q", "\"model.h.000001.self_attn.q");
+    CHECK(!model_open(folder, &error) && strstr(error.message, "tensor 'blk.0.attn_q.weight' is missing"),
+          "a number that is written otherwise: %s", error.message);
+}
+
 int main(void) {
     char command[16384];
     size_t n = (size_t)snprintf(command, sizeof command, "python3 scripts/expect/folders.py");
@@ -603,6 +657,7 @@ int main(void) {
     RUN(test_quantize_vectors);
     RUN(test_same_logits);
     RUN(test_quantize_tells);
+    RUN(test_own_names);
     snprintf(command, sizeof command, "rm -r %s", scratch_folder);
     if (system(command) != 0) perror("rm");
     return test_end();
