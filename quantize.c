@@ -65,7 +65,7 @@ static const Option known_options[] = {
     {"--token-embedding-type", NULL, OPTION_ONCE, AT(embedding_type)},
     {"--leave-output-tensor", NULL, OPTION_ON, AT(mix.keep_output)},
     {"--dry-run", NULL, OPTION_ON, AT(dry_run)},
-    {"--tokenizer", "-z", OPTION_ONCE, AT(tokenizer)},
+    {"--tokenizer", "-z", OPTION_ONCE, AT(tokenizer), .file = true},
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
     {"--verbose", "-v", OPTION_ON, AT(verbose)},
     {"--version", NULL, OPTION_ON, AT(version)},

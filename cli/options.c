@@ -292,7 +292,9 @@ static bool take_option(const Options *table, const Option *option, Word word, c
                          word.text);
     if (!takes_value && word.value) return error_set(error, "%s takes no value", option->name);
     if (*takes_next && !next) return error_set(error, "%s needs a value", word.text);
-    return set(option, table->values, *takes_next ? next : word.value, error);
+    const char *value = *takes_next ? next : word.value;
+    if (option->file && !*value) return error_set(error, "%s needs the name of a file", option->name);
+    return set(option, table->values, value, error);
 }
 
 bool options_parse(const Options *tables, size_t n_tables, int argc, char **argv, const char **words,

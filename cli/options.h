@@ -33,7 +33,7 @@ typedef struct Option {
     OptionKind kind;
     size_t offset;   /* of the value, of the kind's type, in the struct that holds it */
     double min, max; /* of a number */
-    bool file;       /* the value names a file */
+    bool file;       /* the value names a file, and is not empty */
     bool escape;     /* it is a text, one or a list, with what options_unescape reads */
 } Option;
 

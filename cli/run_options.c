@@ -60,17 +60,17 @@ static const RunOptions defaults = {
 #define AT(member) offsetof(RunOptions, member)
 
 static const Option known_options[] = {
-    {"--model", "-m", OPTION_ONCE, AT(model)},
+    {"--model", "-m", OPTION_ONCE, AT(model), .file = true},
     {"--prompt", "-p", OPTION_ONCE, AT(prompt), .escape = true},
     {"--escape", "-e", OPTION_ON, AT(escape)},
     {"--no-escape", NULL, OPTION_OFF, AT(escape)},
-    {"--file", "-f", OPTION_ONCE, AT(prompt_file)},
+    {"--file", "-f", OPTION_ONCE, AT(prompt_file), .file = true},
     {"--predict", "-n", OPTION_INT, AT(n_predict), -1, 1e9},
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
     {"--ctx-size", "-c", OPTION_INT, AT(n_ctx), 1, 1e9},
     SAMPLING_OPTIONS(RunOptions, generator.sampling),
     {"--seed", "-s", OPTION_INT, AT(seed), -1, 9e15},
-    {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer)},
+    {"--tokenizer", "-z", OPTION_ONCE, AT(tokenizer), .file = true},
     {"--kv", NULL, OPTION_TEXT, AT(kv)},
     {"--shift", NULL, OPTION_ON, AT(generator.shift)},
     {"--special", NULL, OPTION_ON, AT(generator.special)},
@@ -78,15 +78,15 @@ static const Option known_options[] = {
     {"--echo", NULL, OPTION_ON, AT(echo)},
     {"--no-echo", NULL, OPTION_OFF, AT(echo)},
     {"--tokens", NULL, OPTION_ON, AT(tokens)},
-    {"--logits", NULL, OPTION_TEXT, AT(logits)},
-    {"--steer", NULL, OPTION_ONCE, AT(steer)},
+    {"--logits", NULL, OPTION_ONCE, AT(logits), .file = true},
+    {"--steer", NULL, OPTION_ONCE, AT(steer), .file = true},
     {"--speculate", NULL, OPTION_TEXT, AT(speculate)},
     {"--json", NULL, OPTION_ON, AT(json)},
     {"--info", NULL, OPTION_ON, AT(info)},
     {"--interactive", "-i", OPTION_ON, AT(interactive)},
     {"--chat", NULL, OPTION_ON, AT(chat)},
-    {"--system", "-sys", OPTION_TEXT, AT(system), .escape = true},
-    {"--chat-template", NULL, OPTION_TEXT, AT(template)},
+    {"--system", "-sys", OPTION_ONCE, AT(system), .escape = true},
+    {"--chat-template", NULL, OPTION_ONCE, AT(template), .file = true},
     {"--batch", NULL, OPTION_ONCE, AT(batch), .file = true},
     {"--output", "-o", OPTION_ONCE, AT(output), .file = true},
     {"--parallel", "-np", OPTION_INT, AT(n_parallel), 1, MAX_PARALLEL},
@@ -124,8 +124,11 @@ static bool parse(RunOptions *s, int argc, char **argv, Error *error) {
     if (s->interactive && s->json)
         return error_set(error, "--json prints one object a run; it does not go with -i");
     bool only_tells = s->info || s->tokens; /* and generates nothing */
-    if ((s->info && s->tokens) || (only_tells && (s->logits || s->json || s->interactive)))
-        return error_set(error, "--info and --tokens go alone, without --logits, --json, -i");
+    if ((s->info && s->tokens) || (only_tells && (s->logits || s->json || s->interactive || s->steer ||
+                                                  s->stop.n || s->generator.shift || s->speculate)))
+        return error_set(error,
+                         "--info and --tokens go alone, without --logits, --json, -i, --steer, --stop, "
+                         "--shift and --speculate");
     if (s->chat && (only_tells || s->interactive || s->json || s->logits))
         return error_set(error, "--chat goes alone, without -i, --json, --logits, --info, --tokens");
     if (!s->chat && (s->system || (s->template && !s->batch)))

@@ -20,7 +20,7 @@ static void test_options(void) {
          1},
         {"$run $g -f $T/60 --logits $T/60", {"/60: this is the text that is read; choose another name\n"}, 1},
         {"$run $T/one -i -n 1 <$T", {"run: stdin: cannot read: Is a directory\n"}, 1},
-        {"$study dump $g -p Hi -o ''", {"study: : cannot write: No such file or directory\n"}, 1},
+        {"$study dump $g -p Hi -o ''", {"study: --output needs the name of a file\n"}, 2},
         {"$run $g --info --tokens", {"--info and --tokens go alone"}, 2},
         {"$run $T/wishes -p a -n 1 --temp 0",
          {"run: note: the file asks for what is not done here: XTC, general.sampling.\\u001b[2J\n"}},

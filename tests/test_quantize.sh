@@ -123,6 +123,8 @@ refuses_each <<'END'
 2 there is no type '.*out.gguf'                         | "$model" Q4_K_M "$out"
 2 one word too many: 'more' after 'Q4_0'                | "$model" "$out" Q4_0 more
 2 unknown option --purer; did you mean --pure           | "$model" "$out" Q4_0 --purer
+2 unknown option --nonsense: see --help$                | "$model" "$out" Q4_0 --nonsense
+2 --tokenizer needs the name of a file$                 | "$model" "$out" Q4_0 -z ''
 2 --threads takes a whole number from 1                 | "$model" "$out" Q4_0 -t 0
 2 --leave-output-tensor leaves nothing to --output-tensor-type | "$model" "$out" Q4_0 --leave-output-tensor --output-tensor-type Q8_0
 2 --output-tensor-type takes .*, not 'Q4_K_M'           | "$model" "$out" Q4_0 --output-tensor-type Q4_K_M

@@ -509,13 +509,16 @@ refuses 2 "one model at a time: '$gpt2'" -m "$gpt2" "$gpt2" -p Hi
 refuses 2 "'The Eiffel' after '$gpt2'; a text to begin with stands behind -p" "$gpt2" 'The Eiffel'
 refuses_each <<'END'
 2 no model                                                   |
-2 unknown option --nonsense                                  | "$gpt2" --nonsense
+2 unknown option --nonsense: see --help$                     | "$gpt2" --nonsense
 2 unknown option -x                                          | "$gpt2" -x
 2 takes no value                                             | "$gpt2" --json=1
 2 -p needs a value                                           | "$gpt2" -p
 2 -p and -f                                                  | "$gpt2" -p Hi -f "$tmp/prompt"
 2 --info and --tokens go alone                               | "$gpt2" --info --json -p Hi | "$gpt2" --tokens --json -p Hi
 2 --info and --tokens go alone                               | "$gpt2" --info --logits "$tmp/none.npy" -p Hi
+2 --info and --tokens go alone                               | "$gpt2" --info --stop a | "$gpt2" --tokens -p Hi --stop a
+2 --info and --tokens go alone                               | "$gpt2" --tokens -p Hi --steer a | "$gpt2" --tokens -p Hi --shift
+2 --info and --tokens go alone                               | "$gpt2" --tokens -p Hi --speculate on
 2 --info and --tokens go alone                               | "$gpt2" --tokens --logits "$tmp/none.npy" -p Hi
 2 --json .* -i                                               | "$gpt2" -i --json
 2 --stop                                                     | "$gpt2" -p Hi --stop ''
@@ -529,6 +532,17 @@ refuses_each <<'END'
 2 there is no file 'The Eiffel'; a text to begin with stands behind -p: -p 'The Eiffel' | 'The Eiffel'
 2 there is no file 'Hello'; .* -p 'Hello'                    | Hello -n 3
 2 --steer is given twice                                     | "$gpt2" -p Hi --steer a --steer b
+2 --logits is given twice: 'a' and 'b'; choose one           | "$gpt2" -p Hi --logits a --logits b
+2 --tokenizer is given twice                                 | "$gpt2" -p Hi -z a -z b
+2 --system is given twice                                    | "$gpt2" --chat -sys a -sys b
+2 --chat-template is given twice                             | "$gpt2" --chat --chat-template a --chat-template b
+2 --logits needs the name of a file$                         | "$gpt2" -p Hi --logits '' | "$gpt2" -p Hi --logits=
+2 --file needs the name of a file$                           | "$gpt2" -f ''
+2 --tokenizer needs the name of a file$                      | "$gpt2" -p Hi -z ''
+2 --steer needs the name of a file$                          | "$gpt2" -p Hi --steer ''
+2 --model needs the name of a file$                          | -m '' -p Hi
+2 --chat-template needs the name of a file$                  | "$gpt2" --chat --chat-template ''
+2 --output needs the name of a file$                         | "$gpt2" --batch - -o ''
 1 none.gguf: cannot open: No such file                       | none.gguf
 1 none at all: cannot open: No such file                     | 'none at all' -p Hi
 1 none.gguf: .*No such file                                  | "$tmp/none.gguf" -p Hi

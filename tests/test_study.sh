@@ -172,7 +172,13 @@ refuses_each <<'END'
 2 no command 'look'                     | look "$gpt2"
 2 no model                              | next
 2 unknown option --nonsense             | next "$gpt2" --nonsense
-2 unknown option --layer                | next "$gpt2" -p Hi --layer 1
+2 unknown option --layer: see --help$   | next "$gpt2" -p Hi --layer 1
+2 --tokenizer is given twice            | next "$gpt2" -p Hi -z a -z b
+2 --heads is given twice: 'L0H0' and    | ablate "$gpt2" -p Hi --heads L0H0 --heads L0H1
+2 --output is given twice               | dump "$gpt2" -p Hi -o a -o b
+2 --layers is given twice               | dump "$gpt2" -p Hi --layers 0 --layers 1
+2 --output needs the name of a file$    | dump "$gpt2" -p Hi -o ''
+2 --tokenizer needs the name of a file$ | next "$gpt2" -p Hi -z ''
 2 unknown option --top                  | heads "$gpt2" -p Hi --top 3
 2 unknown option --mlps                 | dump "$gpt2" -p Hi --mlps 0
 2 unknown option -p                     | shape "$gpt2" -p Hi

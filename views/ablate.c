@@ -319,11 +319,11 @@ static void free_ablate(void *view) { ablation_free(&((AblateView *)view)->ablat
 #define AT(member) offsetof(AblateView, member)
 
 static const Option options[] = {
-    {"--heads", NULL, OPTION_TEXT, AT(heads)},
-    {"--mlps", NULL, OPTION_TEXT, AT(mlps)},
+    {"--heads", NULL, OPTION_ONCE, AT(heads)},
+    {"--mlps", NULL, OPTION_ONCE, AT(mlps)},
     {"--sweep", NULL, OPTION_TEXT, AT(sweep_name)},
     {"--by", NULL, OPTION_TEXT, AT(by_name)},
-    {"--with", NULL, OPTION_TEXT, AT(with), .file = true},
+    {"--with", NULL, OPTION_ONCE, AT(with), .file = true},
     {"--hard-zero", NULL, OPTION_ON, AT(hard_zero)},
 };
 

@@ -245,7 +245,7 @@ static const Attend defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .top = 10
 static const Option options[] = {
     {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
     {"--head", NULL, OPTION_SIZE, AT(head), 0, 1e9},
-    {"--query", NULL, OPTION_TEXT, AT(query)},
+    {"--query", NULL, OPTION_ONCE, AT(query)},
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1000},
     {"--reduce", NULL, OPTION_TEXT, AT(reduce)},
     {"--no-sink", NULL, OPTION_ON, AT(patterns.no_sink)},

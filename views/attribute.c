@@ -48,7 +48,7 @@ static const Option options[] = {
     PAIR_OPTIONS(AttributeView, pair),
     GRADIENT_OPTIONS(AttributeView, gradient),
     {"--by", NULL, OPTION_ONCE, AT(by_name)},
-    {"--query", NULL, OPTION_TEXT, AT(query_text)},
+    {"--query", NULL, OPTION_ONCE, AT(query_text)},
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
     {"--head", NULL, OPTION_ONCE, AT(head_list)},
     {"--neurons", NULL, OPTION_SIZE, AT(neurons), 0, 1e9},

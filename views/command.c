@@ -25,7 +25,7 @@ static const Option of_a_text[] = {
     {"--prompt", "-p", OPTION_ONCE, AT(prompt)},
     {"--ids", NULL, OPTION_ONCE, AT(ids)},
     {"--file", "-f", OPTION_ONCE, AT(prompt_file), .file = true},
-    {"--tokenizer", "-z", OPTION_TEXT, AT(tokenizer), .file = true},
+    {"--tokenizer", "-z", OPTION_ONCE, AT(tokenizer), .file = true},
     {"--threads", "-t", OPTION_INT, AT(n_threads), 1, 1024},
     {"--kv", NULL, OPTION_TEXT, AT(kv)},
     {"--seed", "-s", OPTION_INT, AT(seed), 0, 9e15},

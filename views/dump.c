@@ -475,9 +475,9 @@ static void free_dump(void *view) { npz_abandon(((Dump *)view)->writer); }
 #define AT(member) offsetof(Dump, member)
 
 static const Option options[] = {
-    {"--output", "-o", OPTION_TEXT, AT(output), .file = true}, {"--what", NULL, OPTION_TEXT, AT(what)},
-    {"--layers", NULL, OPTION_TEXT, AT(layers.list)},          {"--heads", NULL, OPTION_TEXT, AT(heads.list)},
-    {"--positions", NULL, OPTION_TEXT, AT(positions.list)},    {"--half", NULL, OPTION_ON, AT(half)},
+    {"--output", "-o", OPTION_ONCE, AT(output), .file = true}, {"--what", NULL, OPTION_ONCE, AT(what)},
+    {"--layers", NULL, OPTION_ONCE, AT(layers.list)},          {"--heads", NULL, OPTION_ONCE, AT(heads.list)},
+    {"--positions", NULL, OPTION_ONCE, AT(positions.list)},    {"--half", NULL, OPTION_ON, AT(half)},
 };
 
 const View view_dump = {

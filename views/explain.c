@@ -356,7 +356,7 @@ static const Explain defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .n_top =
 static const Option options[] = {
     {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
     {"--head", NULL, OPTION_SIZE, AT(head), 0, 1e9},
-    {"--query", NULL, OPTION_TEXT, AT(query_text)},
+    {"--query", NULL, OPTION_ONCE, AT(query_text)},
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
 };
 

@@ -213,7 +213,7 @@ static const LensView defaults = {.n_top = 5, .target = -1};
 #define AT(member) offsetof(LensView, member)
 
 static const Option options[] = {
-    {"--query", NULL, OPTION_TEXT, AT(query_text)},   {"--token", NULL, OPTION_TEXT, AT(token)},
+    {"--query", NULL, OPTION_ONCE, AT(query_text)},   {"--token", NULL, OPTION_ONCE, AT(token)},
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000}, {"--mid", NULL, OPTION_ON, AT(mid)},
     {"--frozen-norm", NULL, OPTION_ON, AT(frozen)},
 };

@@ -426,9 +426,9 @@ static const NeuronsView defaults = {.layer = NOT_GIVEN, .n_top = NOT_GIVEN};
 static const Option options[] = {
     {"--layer", NULL, OPTION_SIZE, AT(layer), 0, 1e9},
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
-    {"--neuron", NULL, OPTION_TEXT, AT(neuron)},
-    {"--head", NULL, OPTION_TEXT, AT(head)},
-    {"--corpus", NULL, OPTION_TEXT, AT(corpus_path), .file = true},
+    {"--neuron", NULL, OPTION_ONCE, AT(neuron)},
+    {"--head", NULL, OPTION_ONCE, AT(head)},
+    {"--corpus", NULL, OPTION_ONCE, AT(corpus_path), .file = true},
 };
 
 const View view_neurons = {

@@ -292,7 +292,7 @@ static const Option options[] = {
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
     {"--token", NULL, OPTION_LIST, AT(tokens)},
     {"--draw", NULL, OPTION_SIZE, AT(draw), 0, 1e6},
-    {"--ablate", NULL, OPTION_TEXT, AT(ablate)},
+    {"--ablate", NULL, OPTION_ONCE, AT(ablate)},
     SAMPLING_OPTIONS(Next, sampling),
 };
 

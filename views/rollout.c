@@ -140,7 +140,7 @@ static const RolloutView defaults = {.n_top = 24};
 #define AT(member) offsetof(RolloutView, member)
 
 static const Option options[] = {
-    {"--query", NULL, OPTION_TEXT, AT(query_text)},
+    {"--query", NULL, OPTION_ONCE, AT(query_text)},
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1e6},
     {"--flow", NULL, OPTION_ON, AT(rollout.wants_flow)},
 };

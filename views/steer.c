@@ -260,8 +260,8 @@ static const Option options[] = {
     {"--direction", NULL, OPTION_ONCE, AT(file), .file = true},
     {"--unit", NULL, OPTION_ON, AT(unit)},
     {"--site", NULL, OPTION_TEXT, AT(site_name)},
-    {"--layers", NULL, OPTION_TEXT, AT(layer_list)},
-    {"--positions", NULL, OPTION_TEXT, AT(position_list)},
+    {"--layers", NULL, OPTION_ONCE, AT(layer_list)},
+    {"--positions", NULL, OPTION_ONCE, AT(position_list)},
     {"--strength", NULL, OPTION_REAL, AT(strength), -MAX_STRENGTH, MAX_STRENGTH},
     {"--project", NULL, OPTION_ON, AT(project)},
     {"--predict", "-n", OPTION_SIZE, AT(n_predict), 0, 1e9},
@@ -269,7 +269,7 @@ static const Option options[] = {
     {"--top", NULL, OPTION_SIZE, AT(n_top), 0, 1000},
     {"--answer", NULL, OPTION_ONCE, AT(answer)},
     {"--sweep", NULL, OPTION_ON, AT(sweep)},
-    {"--strengths", NULL, OPTION_TEXT, AT(strength_list)},
+    {"--strengths", NULL, OPTION_ONCE, AT(strength_list)},
     {"--output", "-o", OPTION_ONCE, AT(output), .file = true},
 };
 
