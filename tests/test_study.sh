@@ -174,6 +174,7 @@ refuses_each <<'END'
 2 unknown option --nonsense             | next "$gpt2" --nonsense
 2 unknown option --layer: see --help$   | next "$gpt2" -p Hi --layer 1
 2 --tokenizer is given twice            | next "$gpt2" -p Hi -z a -z b
+2 --token is empty                      | next "$gpt2" -p Hi --token ''
 2 --heads is given twice: 'L0H0' and    | ablate "$gpt2" -p Hi --heads L0H0 --heads L0H1
 2 --output is given twice               | dump "$gpt2" -p Hi -o a -o b
 2 --layers is given twice               | dump "$gpt2" -p Hi --layers 0 --layers 1
@@ -236,7 +237,7 @@ refuses_each <<'END'
 1 'xyz' is 3 tokens                                   | lens "$gpt2" -p Hello --token xyz
 1 #257.*#256                                          | lens "$gpt2" -p Hello --token '#257'
 1 #9x                                                 | lens "$gpt2" -p Hello --token '#9x'
-1 --token is empty                                    | lens "$gpt2" -p Hello --token ''
+2 --token is empty                                    | lens "$gpt2" -p Hello --token ''
 1 there is no token # 12: ids go from #0 to #256      | lens "$gpt2" -p Hello --token '# 12'
 1 there is no token #+1: ids                          | lens "$gpt2" -p Hello --token '#+1'
 1 there is no token #x: ids                           | lens "$gpt2" -p Hello --token '#x'

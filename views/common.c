@@ -222,7 +222,9 @@ bool study_check_heads(const Study *study, size_t layer, Error *error) {
 
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error) {
     size_t n_vocab = tokenizer_n_vocab(study->tokenizer);
-    if (!text[0]) return error_set(error, "--token is empty: give the text of a token, or its id, as #123");
+    if (!text[0])
+        return error_set(error, "--token is empty: give the text of a token, or its id, as #123") ||
+               wrong_usage(error);
     if (text[0] == '#' && text[1]) {
         char *end;
         errno = 0;
