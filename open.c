@@ -31,6 +31,7 @@ static bool read_format(Checkpoint *checkpoint, Error *error) {
 
 /* Opens what is at path, with what `begin` says of how. */
 static Checkpoint *open_as(const char *path, Checkpoint begin, Error *error) {
+    if (!begin.given && !*path) return error_set(error, "no file is named: the path is empty"), NULL;
     Checkpoint *checkpoint = malloc(sizeof *checkpoint);
     if (checkpoint) *checkpoint = begin;
     if (!checkpoint || !(checkpoint->path = strdup(path))) {

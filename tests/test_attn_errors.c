@@ -125,6 +125,8 @@ static void test_errors(void) {
     int32_t good[9] = {1, 2, 3}, bad[] = {5, 257}, negative[] = {-1};
     check_error(!attn_model_open("none.gguf", NULL, &e), &e, "none.gguf");
     check_error(!attn_model_open(NULL, NULL, &e), &e, "no file");
+    check_error(!attn_model_open("", NULL, &e), &e, "no file is named: the path is empty");
+    check_error(!attn_model_open(GPT2, &(AttnModelOptions){.tokenizer = ""}, &e), &e, "the path is empty");
     check_error(!attn_model_open("Makefile", NULL, &e), &e, "Makefile");
     check_error(!attn_model_open(GPT2, &(AttnModelOptions){.tokenizer = "none"}, &e), &e, "none");
     check_error(!attn_session_new(world.model, &(AttnSessionOptions){.n_ctx = 193}, &e), &e, "192");

@@ -544,6 +544,7 @@ refuses_each <<'END'
 2 --chat-template needs the name of a file$                  | "$gpt2" --chat --chat-template ''
 2 --output needs the name of a file$                         | "$gpt2" --batch - -o ''
 1 none.gguf: cannot open: No such file                       | none.gguf
+1 no file is named: the path is empty$                       | '' -p Hi
 1 none at all: cannot open: No such file                     | 'none at all' -p Hi
 1 none.gguf: .*No such file                                  | "$tmp/none.gguf" -p Hi
 1 text.gguf: not a checkpoint                                | "$tmp/text.gguf" -p Hi | "$gpt2" -z "$tmp/text.gguf" -p Hi
