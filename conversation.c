@@ -6,7 +6,7 @@
 #include <time.h>
 
 enum {
-    MEMBERS = 4,          /* of a message, and of the context, at most */
+    MEMBERS = 5,          /* of a message, and of the context, at most */
     MAX_TEXT = INT32_MAX, /* bytes that a Json's text may have, U+FFFD in the place of each */
 };
 
@@ -63,8 +63,9 @@ static Json clean_text(String text, char **room) {
 static bool count_room(const ChatMessage *messages, size_t n, size_t *room, Error *error) {
     *room = 0;
     for (size_t i = 0; i < n; i++) {
-        const String texts[] = {messages[i].role, messages[i].content, messages[i].thoughts};
-        for (size_t k = 0; k < 3; k++) {
+        const String texts[] = {messages[i].role, messages[i].content, messages[i].thoughts,
+                                messages[i].name};
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
             if (texts[k].n > MAX_TEXT / 3) return error_set(error, "message %zu is too long", i + 1);
             if (!utf8_is_valid(texts[k])) *room += 3 * texts[k].n;
         }
@@ -93,6 +94,8 @@ static Json *make_context(const Tokenizer *tokenizer, const ChatMessage *message
         list[i] = (Json){.kind = JSON_OBJECT, .items = their_members};
         add_member(&list[i], their_members, "role", clean_text(messages[i].role, &room));
         add_member(&list[i], their_members, "content", clean_text(messages[i].content, &room));
+        if (messages[i].name.n > 0)
+            add_member(&list[i], their_members, "name", clean_text(messages[i].name, &room));
         if (messages[i].thoughts.n == 0) continue;
         Json thoughts = clean_text(messages[i].thoughts, &room);
         add_member(&list[i], their_members, "thinking", thoughts);

@@ -14,6 +14,7 @@ typedef struct ChatMessage {
     String role; /* "system", "user", "assistant" …: the template's own words, never a stranger's */
     String content;
     String thoughts; /* of an answer that keeps them apart; n = 0: none */
+    String name;     /* of who says it, which some templates write; n = 0: none */
 } ChatMessage;
 
 /*

@@ -17,6 +17,8 @@ static void print_text_of(FILE *file, const TextBuffer *text) {
 static void print_id(FILE *file, const Request *request) {
     int64_t number = (int64_t)request->line;
     String text = json_string(request->id);
+    if (!request->id && request->is_openai)
+        fputs("\"custom_id\": null, ", file); /* who reads it looks for it */
     fprintf(file, "\"%s\": ", !request->id ? "line" : request->is_openai ? "custom_id" : "id");
     request_whole(request->id, &number);
     if (request->id && request->id->kind == JSON_TEXT)
@@ -225,7 +227,7 @@ static void print_short(FILE *file, const BatchAnswer *answer, const Request *re
             print_likelihood(file, answer->likelihoods);
     } else {
         fputs(", ", file);
-        if (request->n_texts > 1) {
+        if (request->n * request->n_prompts > 1) {
             print_texts(file, answer, request, tokenizer);
         } else {
             print_choice(file, answer->choices, request, tokenizer);
@@ -243,7 +245,7 @@ static void print_openai_choice(FILE *file, const BatchAnswer *answer, size_t i,
     fprintf(file, "%s{\"index\": %zu, %s", i ? ", " : "", i,
             chats ? "\"message\": {\"role\": \"assistant\", \"content\": " : "\"text\": ");
     print_text_of(file, &choice->text);
-    fprintf(file, "%s, \"logprobs\": ", chats ? "}" : "");
+    fprintf(file, "%s, \"logprobs\": ", chats ? ", \"refusal\": null}" : "");
     print_logprobs(file, choice, request, tokenizer);
     fprintf(file, ", \"finish_reason\": \"%s\"}",
             choice->end == END_LIMIT || choice->end == END_CONTEXT ? "length" : "stop");
@@ -255,16 +257,20 @@ static void print_openai(FILE *file, const BatchAnswer *answer, const Request *r
     size_t n_predicted = 0;
     fprintf(file, "{\"id\": \"batch_req_%016" PRIx64 "\", ", number);
     print_id(file, request);
+    fprintf(file, ", \"response\": {\"status_code\": %d, \"request_id\": \"%016" PRIx64 "\", \"body\": {",
+            answer->why ? 400 : 200, number);
     if (answer->why) {
-        fputs(", \"response\": null, \"error\": {\"code\": \"invalid_request\", \"message\": ", file);
+        fputs("\"error\": {\"message\": ", file);
+        print_json_string(file, answer->why, strlen(answer->why));
+        fputs(", \"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}}, "
+              "\"error\": {\"code\": \"invalid_request\", \"message\": ",
+              file);
         print_json_string(file, answer->why, strlen(answer->why));
         fputs("}}\n", file);
         return;
     }
-    fprintf(file,
-            ", \"response\": {\"status_code\": 200, \"request_id\": \"%016" PRIx64
-            "\", \"body\": {\"id\": \"%s-%016" PRIx64 "\", \"object\": \"%s\", \"created\": 0, \"model\": ",
-            number, chats ? "chatcmpl" : "cmpl", number, chats ? "chat.completion" : "text_completion");
+    fprintf(file, "\"id\": \"%s-%016" PRIx64 "\", \"object\": \"%s\", \"created\": 0, \"model\": ",
+            chats ? "chatcmpl" : "cmpl", number, chats ? "chat.completion" : "text_completion");
     print_json_string(file, model, strlen(model));
     fputs(", \"choices\": [", file);
     for (size_t i = 0; i < answer->n_choices; i++) {

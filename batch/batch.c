@@ -106,21 +106,23 @@ static bool end_text(Batch *batch, Slot *slot, const char *why, Error *error) {
 
 /* ---- Prompts ---- */
 
-static bool encode_prompt(const Batch *batch, const Request *request, Tokens *tokens, Error *error) {
+/* Encodes prompt i of the request, or its messages. */
+static bool encode_prompt(const Batch *batch, const Request *request, size_t i, Tokens *tokens,
+                          Error *error) {
     const BatchSetup *setup = batch->setup;
-    const Json *prompt = request->prompt;
-    int64_t id = 0;
     if (request->messages) {
         if (!batch->template) return error_set(error, "%s", batch->why_no_template.message);
         return conversation_encode(batch->template, setup->tokenizer, request->messages, request->n_messages,
                                    true, tokens, NULL, error);
     }
+    const Json *prompt = &request->prompts[i];
+    int64_t id = 0;
     if (prompt->kind == JSON_TEXT)
         return tokenizer_encode(setup->tokenizer, prompt->text, prompt->n,
                                 ENCODE_ENDS | (setup->special ? ENCODE_SPECIAL : 0), tokens, error) &&
                prompt_or_bos(setup->tokenizer, tokens, error);
-    for (size_t i = 0; i < prompt->n; i++) {
-        request_whole(json_item(prompt, i), &id);
+    for (size_t k = 0; k < prompt->n; k++) {
+        request_whole(json_item(prompt, k), &id);
         if (!tokens_push(tokens, (int32_t)id, error)) return false;
     }
     return true;
@@ -138,7 +140,7 @@ static bool take_prefix(const Batch *batch, Slot *slot, const Tokens *tokens, Er
            snapshot_copy(slot->session, from->session, error);
 }
 
-/* The seed of text i of a request: the request's own, or made of that. */
+/* The seed of text i of a prompt: the request's own, or made of that. */
 static uint64_t seed_of(uint64_t seed, size_t i) {
     char name[32];
     int n = snprintf(name, sizeof name, "text %zu", i);
@@ -153,28 +155,31 @@ static bool begin_text(Batch *batch, Slot *slot, Error *error) {
     GeneratorOptions options = {.sampling = request->sampling,
                                 .stop = (const char *const *)request->stops,
                                 .n_stop = request->n_stops,
-                                .special = setup->special,
+                                .special =
+                                    request->skip_special ? !request->skip_special->boolean : setup->special,
                                 .speculate = SPECULATE_OFF}; /* a pass is full of texts as it is */
     Tokens tokens = {0};
     TextBuffer name = {0};
-    bool ok = encode_prompt(batch, request, &tokens, error) &&
+    const size_t i = answer->n_choices % request->n;
+    bool ok = encode_prompt(batch, request, answer->n_choices / request->n, &tokens, error) &&
               (tokens.n > 0 ||
                error_set(error, "the prompt is empty, and the vocabulary has no token to begin with")) &&
               sampling_settle(&options.sampling, model_checkpoint(setup->model), NULL, error) &&
               (request_name(request, &name) || no_memory(error));
-    if (ok && !request->has_seed)
-        options.sampling.seed = request_hash((String){name.data, name.n}, setup->seed);
-    options.sampling.seed = seed_of(options.sampling.seed, answer->n_choices);
+    const String own = {name.data, name.n};
+    if (ok)
+        options.sampling.seed =
+            seed_of(request->seed == -1 ? request_hash(own, setup->seed) : (uint64_t)request->seed, i);
     if (slot->request.n_top > model_config(setup->model)->n_vocab)
         slot->request.n_top = model_config(setup->model)->n_vocab;
-    if (!answer->choices) answer->choices = calloc(request->n_texts, sizeof *answer->choices);
+    if (!answer->choices) answer->choices = calloc(request->n * request->n_prompts, sizeof *answer->choices);
     ok = ok && (answer->choices || no_memory(error));
     slot->generator =
         ok ? generator_new(setup->model, setup->tokenizer, slot->session, &options, error) : NULL;
     ok = slot->generator && take_prefix(batch, slot, &tokens, error) &&
          generator_sync(slot->generator, tokens.ids, tokens.n, &(Feed){0}, error);
     answer->n_choices += ok;
-    answer->n_prompt = tokens.n;
+    if (i == 0) answer->n_prompt += tokens.n;
     slot->left = request->n_predict < 0 ? SIZE_MAX : (size_t)request->n_predict;
     tokens_free(&tokens);
     free(name.data);
@@ -297,7 +302,7 @@ static bool step(Batch *batch, Error *error) {
         if (*end == END_LIMIT && (slot->left == SIZE_MAX || (slot->left > 0 && --slot->left > 0))) continue;
         if (!generator_finish(slot->generator, keep_piece, slot, end, error)) return false;
         if (slot->failed) return no_memory(error);
-        if (slot->answer.n_choices < slot->request.n_texts) {
+        if (slot->answer.n_choices < slot->request.n * slot->request.n_prompts) {
             generator_free(slot->generator);
             if (begin_text(batch, slot, &why)) continue;
             if (interrupted()) return true;

@@ -125,7 +125,8 @@ static bool take_answer(Ledger *ledger, const char *line, size_t n, Error *error
     Json *json = json_parse(line, n, &why);
     if (!json) return error_set(error, "%s: holds a line that is no answer: %s", ledger->path, why.message);
     const Json *own = json_get(json, "custom_id"), *number = json_get(json, "line");
-    Request request = {.id = own || number ? own : json_get(json, "id")}; /* beside a line an id is our own */
+    if (!own) own = json_get(json, "id");
+    Request request = {.id = number ? NULL : own}; /* beside a line an id is our own, or null */
     int64_t value = 0;
     bool ok = request.id ? request.id->kind == JSON_TEXT || json_integer(request.id, &value)
                          : json_integer(number, &value) && value > 0;

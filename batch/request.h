@@ -20,20 +20,23 @@ enum { REQUEST_MAX_STOPS = 16, REQUEST_MAX_TEXTS = 128 };
 
 /* Starts as {0}; request_free frees what it holds, of a line that could not be read, too. */
 typedef struct Request {
-    size_t line;        /* of the file, from 1 */
-    Json *json;         /* of the line; the members below point into it */
-    const Json *id;     /* a text or a whole number; NULL: it has none, and the line's number is its name */
-    bool is_openai;     /* the answer is a line of OpenAI's batch files */
-    const Json *prompt; /* a text, or an array of token ids; or NULL */
+    size_t line;         /* of the file, from 1 */
+    Json *json;          /* of the line; the members below point into it */
+    const Json *id;      /* a text or a whole number; NULL: it has none, and the line's number is its name */
+    bool is_openai;      /* the answer is a line of OpenAI's batch files */
+    const Json *prompts; /* [n_prompts] each a text, or an array of token ids; or NULL */
+    size_t n_prompts;    /* 1 of messages, too */
     const Json *context, *continuation,
         *choices;          /* texts, the last an array of them, of which one at least; or NULL */
     ChatMessage *messages; /* [n_messages], or NULL */
     size_t n_messages;
     SamplerOptions sampling; /* what is not given is as it was */
     int64_t n_predict;       /* likewise */
-    bool has_seed;
-    size_t n_texts; /* how many it asks for */
-    bool logprobs;  /* of each token, and of the n_top likeliest in its place */
+    int64_t seed;            /* -1: it gives none */
+    size_t n;                /* how many texts it asks for of each prompt */
+    const Json *
+        skip_special; /* whether texts go without control tokens: a JSON_BOOL; NULL: as the program does it */
+    bool logprobs;    /* of each token, and of the n_top likeliest in its place */
     size_t n_top;
     char *stops[REQUEST_MAX_STOPS]; /* [n_stops] */
     size_t n_stops;

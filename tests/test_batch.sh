@@ -120,6 +120,76 @@ printf '{"id": 1, "prompt": [%s], "temperature": 0, "max_tokens": 5}\n' "$ids" >
 try "$model" --batch "$tmp/tokens"
 has as_alone
 
+# What the tools of others write beside a request asks for nothing that is not done: the answers are alike.
+chat() { printf '{"custom_id": "%s", "method": "POST", "url": "%s", "body": {"model": "m", "temperature": 0, "max_tokens": 6, %s}}\n' "$1" "${3:-/v1/chat/completions}" "$2"; }
+hi='"messages": [{"role": "user", "content": "Hi"}]'
+i=0
+while read -r more; do i=$((i + 1)) && chat $i "$hi$more"; done >"$tmp/requests" <<'END'
+
+, "seed": -5
+, "n": 1, "stream": false, "stop": null, "user": "u", "metadata": {"a": "b"}, "store": true, "service_tier": "flex"
+, "frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "top_p": 1, "seed": -1
+, "response_format": {"type": "text"}, "modalities": ["text"], "stream_options": {"include_usage": true}
+, "tools": [], "tool_choice": "none", "parallel_tool_calls": true, "functions": [], "function_call": "auto"
+, "logprobs": false, "top_logprobs": 0, "max_completion_tokens": 6
+, "logprobs": null, "top_logprobs": null, "reasoning_effort": null, "audio": null, "prediction": null
+, "safety_identifier": "s", "prompt_cache_key": "k", "prompt_cache_retention": "24h"
+, "top_k": -1, "min_p": 0.0, "length_penalty": 1.0, "use_beam_search": false, "best_of": null
+, "ignore_eos": false, "min_tokens": 0, "stop_token_ids": [], "skip_special_tokens": true, "detokenize": true, "priority": 0
+, "include_stop_str_in_output": false, "add_generation_prompt": true, "continue_final_message": false, "echo": false
+, "spaces_between_special_tokens": true, "request_id": "r", "chat_template_kwargs": {}, "prompt_logprobs": null, "bad_words": []
+END
+chat 20 "$hi" /chat/completions >>"$tmp/requests" # as Azure's files have it
+chat 21 '"messages": [{"role": "user", "content": ["H", {"type": "text", "text": "i"}], "refusal": null, "audio": null, "tool_calls": []}]' >>"$tmp/requests"
+try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template"
+has quiet
+has [ "$(wc -l <"$tmp/out")" -eq 15 ]
+has [ "$(sed 's/.*"choices": //' "$tmp/out" | sort -u | wc -l)" -eq 1 ]
+has [ "$(grep -c '"content": "[^"]*", "refusal": null}, "logprobs": null, "finish_reason": "length"}\], "usage": {"prompt_tokens": 8, "completion_tokens": 6, "total_tokens": 14}}}, "error": null}$' "$tmp/out")" -eq 15 ]
+
+# An answer that was a call alone has no text; who says a thing has a name where the template asks for it; thoughts have three.
+printf '%s' "{% for m in messages %}{{ m.role[0] + '=' + (m.name or '') + (m.reasoning_content or '') + ':' + m.content + '\n' }}{% endfor %}a:" >"$tmp/names.template"
+for more in '"name": "Bo"' '"reasoning": "Bo"' '"thinking": "Bo"' '"reasoning_content": "Bo", "name": null' '"name": "B", "thinking": "o"'; do
+    printf '{"messages": [{"role": "user", "content": "Hi", %s}, {"role": "assistant", "content": null}], "temperature": 0, "max_tokens": 6}\n' "$more"
+done >"$tmp/requests"
+printf '%s\n' '{"prompt": "u=Bo:Hi\na=:\na:", "temperature": 0, "max_tokens": 6}' >>"$tmp/requests"
+try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/names.template"
+has quiet
+has [ "$(cut -d, -f2- "$tmp/out" | sort -u | wc -l)" -eq 1 ]
+
+# Several prompts in one request: each has the texts that it has alone.
+sampled='"temperature": 1, "seed": -7, "max_tokens": 5, "logprobs": 0'
+{
+    chat all "$sampled, \"n\": 2, \"prompt\": [\"A cat\", [$ids], \"The Eiffel\"]" /v1/completions
+    chat cat "$sampled, \"n\": 2, \"prompt\": [\"A cat\"]" /completions
+    chat ids "$sampled, \"n\": 2, \"prompt\": [[$ids]]"  /v1/completions
+    chat tower "$sampled, \"n\": 2, \"prompt\": \"The Eiffel\"" /v1/completions
+    echo "{\"id\": \"short\", $sampled, \"prompt\": [\"A cat\", \"The Eiffel\"]}"
+} | sed 's/"temperature": 0, "max_tokens": 6, //' >"$tmp/requests"
+try "$model" --batch "$tmp/requests" --in-order
+has quiet
+has [ "$(sed -n '1s/"index"/\n&/gp' "$tmp/out" | grep -c '^"index": [0-5], ')" -eq 6 ]
+has [ "$(sed -n 1p "$tmp/out" | grep -o '"text": "[^"]*"')" = "$(sed -n 2,4p "$tmp/out" | grep -o '"text": "[^"]*"')" ]
+has [ "$(sed -n 1p "$tmp/out" | grep -o '"text": "[^"]*"' | sort -u | wc -l)" -eq 4 ]
+has [ "$(sed -n 5p "$tmp/out" | grep -o '"text": "[^"]*"')" = "$(sed -n '2p;4p' "$tmp/out" | grep -o '"index": 0, "text": "[^"]*"' | sed 's/.*"text"/"text"/')" ]
+has [ "$(grep -c '"usage": {"prompt_tokens": 9, "completion_tokens": 30, "total_tokens": 39}\|^{"id": "short", "n_prompt": 6, "choices": ' "$tmp/out")" -eq 2 ]
+
+# A seed below 0 is one, but -1, which is none; control tokens are shown where a request asks for it, and only there.
+for more in '"seed": -1' '"user": "u"' '"seed": -2' '"seed": 2'; do
+    printf '{"id": 5, "prompt": "A cat", "temperature": 1, "max_tokens": 8, %s}\n' "$more" >"$tmp/plain"
+    try "$model" --batch "$tmp/plain"
+    cat "$tmp/out"
+done >"$tmp/seeds"
+has [ "$(sed -n 1p "$tmp/seeds")" = "$(sed -n 2p "$tmp/seeds")" ]
+has [ "$(sort -u "$tmp/seeds" | wc -l)" -eq 3 ]
+for shows in 'true' 'false --special' 'false' 'true --special' 'null' 'null --special'; do
+    printf '{"id": 1, "prompt": "The end.", "seed": 1, "temperature": 1, "max_tokens": 200, "skip_special_tokens": %s}\n' "${shows% *}" >"$tmp/plain"
+    # shellcheck disable=SC2086
+    try "$model" --batch "$tmp/plain" ${shows#"${shows%% *}"}
+    grep -c '<|endoftext|>", ' "$tmp/out"
+done >"$tmp/shown"
+has [ "$(paste -sd ' ' "$tmp/shown")" = '0 1 1 0 0 1' ]
+
 # Log-probabilities are those that run --json and study next tell of; several texts of one request: the first is the one that it
 # has alone, greedy ones are all alike, others are not; what is under way beside them changes no byte.
 cat >"$tmp/requests" <<'END'
@@ -217,24 +287,27 @@ done <<'END'
 {"line": 1, "error": "a request is an object"}|[1]
 {"id": 7, "error": "a request needs a \"prompt\" or \"messages\", one of the two"}|{"id": 7}
 one of the two"}|{"prompt": "a", "messages": [{"role": "user", "content": "b"}]}
-"\"prompt\" must be a text, or an array of token ids"}|{"prompt": ["a", "b"]}
-"\"prompt\" must be a text, or an array of token ids"}|{"prompt": []}
-or an array of token ids"}|{"prompt": 5}
-or an array of token ids"}|{"prompt": [-1]}
-or an array of token ids"}|{"prompt": [3000000000]}
+"\"prompt\" must be a text, an array of token ids, or an array of such"}|{"prompt": ["a", 5]}
+"\"prompt\" must be a text, an array of token ids, or an array of such"}|{"prompt": [[65], []]}
+"130 prompts and \"n\" 1 make more than 128 texts"}|{"prompt": ["a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a"]}
+"2 prompts and \"n\" 65 make more than 128 texts"}|{"prompt": ["a", "b"], "n": 65}
+"1025 tokens are more than the context of 1024 holds"}|{"prompt": ["a", [65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65,65]], "max_tokens": 1}
+"\"prompt\" must be a text, an array of token ids, or an array of such"}|{"prompt": []}
+or an array of such"}|{"prompt": 5}
+or an array of such"}|{"prompt": [-1]}
+or an array of such"}|{"prompt": [3000000000]}
 is outside the vocabulary of 8192"}|{"prompt": [99999]}
 "\"id\" must be a text or an integer of 64 bits"}|{"id": 1.5, "prompt": "a"}
 "\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": -1}
 "\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": 2e9}
 "\"temperature\" must be a number from 0 to 1e+09"}|{"prompt": "a", "temperature": "hot"}
-"\"top_k\" must be an integer from 0 to 1e+09"}|{"prompt": "a", "top_k": 1.5}
-"\"top_k\" must be an integer from 0 to 1e+09"}|{"prompt": "a", "top_k": -1}
-"\"max_tokens\" must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_tokens": "many"}
-must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "n_predict": -2}
-must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_tokens": 1000000001}
-"\"seed\" must be an integer from 0 to 2^63 - 1"}|{"prompt": "a", "seed": -1}
-"\"seed\" must be an integer from 0 to 2^63 - 1"}|{"prompt": "a", "seed": 1.5}
-"\"seed\" must be an integer from 0 to 2^63 - 1"}|{"prompt": "a", "seed": 9223372036854775808}
+"\"top_k\" must be an integer from -1 to 1e+09"}|{"prompt": "a", "top_k": 1.5}
+"\"top_k\" must be an integer from -1 to 1e+09"}|{"prompt": "a", "top_k": -2}
+"\"max_tokens\" must be an integer from -1 to 1e+09"}|{"prompt": "a", "max_tokens": "many"}
+must be an integer from -1 to 1e+09"}|{"prompt": "a", "n_predict": -2}
+must be an integer from -1 to 1e+09"}|{"prompt": "a", "max_tokens": 1000000001}
+"\"seed\" must be an integer from -9.22337e+18 to 9.22337e+18"}|{"prompt": "a", "seed": 1.5}
+"\"seed\" must be an integer from -9.22337e+18 to 9.22337e+18"}|{"prompt": "a", "seed": 9223372036854775808}
 {"line": 1, "error": "\"id\" must be a text or an integer of 64 bits"}|{"id": 9223372036854775808, "prompt": "a"}
 "\"max_tokens\" must be an integer|{"prompt": "a", "max_tokens": 2.5}
 "\"max_tokens\" must be an integer|{"prompt": "a", "max_tokens": 1e300}
@@ -252,15 +325,36 @@ must be an integer from -1 (until the text ends) to 1e9"}|{"prompt": "a", "max_t
 "\"n\" must be an integer from 1 to 128"}|{"prompt": "a", "n": 0}
 "\"n\" must be an integer from 1 to 128"}|{"prompt": "a", "n": 129}
 "\"best_of\" is not done here"}|{"prompt": "a", "best_of": 2}
+"\"skip_special_tokens\" is not done here"}|{"prompt": "a", "skip_special_tokens": "no"}
+"\"add_generation_prompt\" is not done here"}|{"prompt": "a", "add_generation_prompt": false}
+"\"detokenize\" is not done here"}|{"prompt": "a", "detokenize": false}
+"\"stream\" is not done here"}|{"prompt": "a", "stream": true}
+"\"echo\" is not done here"}|{"prompt": "a", "echo": true}
+"\"min_tokens\" is not done here"}|{"prompt": "a", "min_tokens": 2}
+"\"prompt_logprobs\" is not done here"}|{"prompt": "a", "prompt_logprobs": 0}
+"\"logit_bias\" is not done here"}|{"prompt": "a", "logit_bias": {"5": -100}}
+"\"response_format\" is not done here"}|{"prompt": "a", "response_format": {"type": "json_object"}}
+"\"modalities\" is not done here"}|{"prompt": "a", "modalities": ["text", "audio"]}
+"\"modalities\" is not done here"}|{"prompt": "a", "modalities": ["audio"]}
+"\"tool_choice\" is not done here"}|{"prompt": "a", "tool_choice": "required"}
+"\"guided_choice\" is not done here"}|{"prompt": "a", "guided_choice": ["none"]}
+"\"suffix\" is not done here"}|{"prompt": "a", "suffix": "none"}
 "\"n\" is not done here with a context"}|{"context": "a", "continuation": "b", "n": 2}
 "\"tools\" is not done here"}|{"prompt": "a", "tools": [1]}
 "\"messages\" must be an array of messages, one at least"}|{"messages": []}
 one at least"}|{"messages": "Hi"}
 "a message's role must be system, user, assistant, developer or tool"}|{"messages": [{"role": "root", "content": "a"}]}
 "a message needs a content that is a text"}|{"messages": [{"role": "user"}]}
+"a message needs a content that is a text"}|{"messages": [{"role": "user", "content": null}]}
+"a message needs a content that is a text"}|{"messages": [{"role": "assistant"}]}
+"a message's content may have parts of text only"}|{"messages": [{"role": "user", "content": [{"type": "text"}]}]}
+"a message's content may have parts of text only"}|{"messages": [{"role": "user", "content": ["a", 5]}]}
+"\"tool_calls\" of a message is not done here"}|{"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": "c"}]}]}
+"\"prefix\" of a message is not done here"}|{"messages": [{"role": "assistant", "content": "a", "prefix": true}]}
 "a message's content may have parts of text only"}|{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}
 has no chat template (tokenizer.chat_template); give one"}|{"messages": [{"role": "user", "content": "a"}]}
-"message": "the request has no body"}|{"custom_id": "a"}
+{"id": "batch_req_da16b26d9e750436", "custom_id": "a", "response": {"status_code": 400, "request_id": "da16b26d9e750436", "body": {"error": {"message": "the request has no body", "type": "invalid_request_error", "param": null, "code": null}}}, "error": {"code": "invalid_request", "message": "the request has no body"}}|{"custom_id": "a"}
+"custom_id": null, "line": 1, "response": {"status_code": 400, |{"body": {"prompt": 5}}
 "message": "the request has no body"}|{"custom_id": "a", "body": [1]}
 "message": "\"url\" must be /v1/completions or /v1/chat/completions"}|{"custom_id": "a", "url": "/v1/embeddings", "body": {"prompt": "a"}}
 "message": "\"temperature\" stands beside the body, where nobody reads it; put it into the body"}|{"custom_id": "a", "temperature": 0, "body": {"prompt": "a"}}
@@ -374,9 +468,11 @@ try "$model" --batch "$tmp/longer" --in-order
 has grep -q '^{"id": 2, "text": "", "n_prompt": 2, ' "$tmp/out"
 
 # A file of answers goes on where it was cut, at any byte, and has the bytes that it would have had.
-for i in 1 2 3 4 5 6 7 8 9; do
-    echo "{\"id\": $i, \"prompt\": \"The $i\", \"max_tokens\": $((3 + i % 4))}"
-done >"$tmp/nine"
+{
+    for i in 1 2 3 4 5; do echo "{\"id\": $i, \"prompt\": \"The $i\", \"max_tokens\": $((3 + i % 4))}"; done
+    printf '%s\n' '{"custom_id": 6, "body": {"prompt": 5}}' '{"custom_id": 6, "body": {"prompt": "A cat", "max_tokens": 3}}' \
+        '{"body": {"prompt": ["A cat", "A"], "max_tokens": 3}}' 'no JSON'
+} >"$tmp/nine"
 try "$model" --batch "$tmp/nine" --in-order -o "$tmp/whole"
 has quiet
 has test "$(wc -l <"$tmp/whole")" -eq 10
@@ -439,7 +535,8 @@ case $CFLAGS in *-fsanitize=*) ATTN_LONG_TESTS= ;; esac
 [ -n "$ATTN_LONG_TESTS" ] && kills=200
 for i in $(seq 40); do
     echo "{\"id\": $i, \"prompt\": \"The $i\", \"max_tokens\": $((40 + i % 9)), \"temperature\": 1.5}"
-done >"$tmp/forty"
+    [ $((i % 5)) -ne 0 ] || echo "{\"custom_id\": $((i % 10)), \"body\": {\"prompt\": \"A\", \"stream\": true}}"
+done >"$tmp/forty" # of which eight more are refused, seven of them since others have their ids
 "$run" "$model" --batch "$tmp/forty" --in-order -o "$tmp/undisturbed" 2>/dev/null
 "$run" "$model" --batch "$tmp/forty" -o "$tmp/any" 2>/dev/null
 sort "$tmp/any" >"$tmp/any.sorted"
