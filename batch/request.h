@@ -30,13 +30,12 @@ typedef struct Request {
         *choices;          /* texts, the last an array of them, of which one at least; or NULL */
     ChatMessage *messages; /* [n_messages], or NULL */
     size_t n_messages;
-    SamplerOptions sampling; /* what is not given is as it was */
-    int64_t n_predict;       /* likewise */
-    int64_t seed;            /* -1: it gives none */
-    size_t n;                /* how many texts it asks for of each prompt */
-    const Json *
-        skip_special; /* whether texts go without control tokens: a JSON_BOOL; NULL: as the program does it */
-    bool logprobs;    /* of each token, and of the n_top likeliest in its place */
+    SamplerOptions sampling;  /* what is not given is as it was */
+    int64_t n_predict;        /* likewise */
+    int64_t seed;             /* -1: it gives none */
+    size_t n;                 /* how many texts it asks for of each prompt */
+    const Json *skip_special; /* a JSON_BOOL: whether texts go without control tokens; NULL: as the program */
+    bool logprobs;            /* of each token, and of the n_top likeliest in its place */
     size_t n_top;
     char *stops[REQUEST_MAX_STOPS]; /* [n_stops] */
     size_t n_stops;

@@ -876,8 +876,15 @@ static void write_batch_seeds(void) {
          "{\"id\":3,\"context\":\"\",\"choices\":[\"a\",\"\"]}\n{\"id\":4,\"prompt\":\"a\",\"max_tokens\":1}\n"),
         ("{\"id\":1,\"prompt\":\"ab\",\"max_tokens\":3,\"n\":3,\"logprobs\":2}\n{\"body\":{\"messages\":[{\"role\":\"user\","
          "\"content\":\"a\"}],\"max_tokens\":2,\"n\":2,\"logprobs\":true,\"top_logprobs\":20}}\n"
-         "{\"custom_id\":1,\"body\":{\"prompt\":\"a\",\"n\":128,\"max_tokens\":0,\"logprobs\":0}}\n")};
-    static const char template[] = "{% for m in messages %}{{ m.role[0] + m.content }}{% endfor %}a";
+         "{\"custom_id\":1,\"body\":{\"prompt\":\"a\",\"n\":128,\"max_tokens\":0,\"logprobs\":0}}\n"),
+        ("{\"id\":1,\"prompt\":[\"ab\",[4,5],\"a\"],\"max_tokens\":2,\"n\":2,\"seed\":-7,\"skip_special_tokens\":false,"
+         "\"top_k\":-1}\n{\"custom_id\":\"c\",\"url\":\"/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\","
+         "\"name\":\"b\",\"content\":[\"a\",{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"assistant\",\"content\":null,"
+         "\"tool_calls\":[]}],\"max_tokens\":2,\"response_format\":{\"type\":\"text\"},\"modalities\":[\"text\"],"
+         "\"tool_choice\":\"none\",\"min_tokens\":0}}\n{\"body\":{\"prompt\":[[4],[]]}}\n"
+         "{\"body\":{\"prompt\":[[4]],\"stream\":true}}\n")};
+    static const char template[] =
+        "{% for m in messages %}{{ m.role[0] + (m.name or \"\") + m.content }}{% endfor %}a";
     static const char *const old[] = {"", "{\"answers_of\": \"a\"}\n", "{\"answers_of\": ", "something else",
                                       "{\"id\":1}\n{"};
     static const char *const cuts[] = {"0", "100", "400", "600", "9999"};
