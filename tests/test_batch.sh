@@ -149,7 +149,8 @@ has [ "$(grep -c '"content": "[^"]*", "refusal": null}, "logprobs": null, "finis
 
 # An answer that was a call alone has no text; who says a thing has a name where the template asks for it; thoughts have three.
 printf '%s' "{% for m in messages %}{{ m.role[0] + '=' + (m.name or '') + (m.reasoning_content or '') + ':' + m.content + '\n' }}{% endfor %}a:" >"$tmp/names.template"
-for more in '"name": "Bo"' '"reasoning": "Bo"' '"thinking": "Bo"' '"reasoning_content": "Bo", "name": null' '"name": "B", "thinking": "o"'; do
+for more in '"name": "Bo"' '"reasoning": "Bo"' '"thinking": "Bo"' '"reasoning_content": "Bo", "name": null' '"name": "B", "thinking": "o"' \
+    '"reasoning": "Bo", "thinking": ""'; do
     printf '{"messages": [{"role": "user", "content": "Hi", %s}, {"role": "assistant", "content": null}], "temperature": 0, "max_tokens": 6}\n' "$more"
 done >"$tmp/requests"
 printf '%s\n' '{"prompt": "u=Bo:Hi\na=:\na:", "temperature": 0, "max_tokens": 6}' >>"$tmp/requests"
