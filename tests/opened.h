@@ -13,6 +13,12 @@ typedef struct Opened {
     Tokenizer *tokenizer;
 } Opened;
 
+static inline Opened open_path(const char *path, Error *error) {
+    Opened opened = {.checkpoint = checkpoint_open(path, error)};
+    if (opened.checkpoint) opened.tokenizer = tokenizer_new(opened.checkpoint, error);
+    return opened;
+}
+
 static inline void close_tokenizer(Opened opened) {
     tokenizer_free(opened.tokenizer);
     checkpoint_close(opened.checkpoint);

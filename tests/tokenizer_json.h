@@ -21,9 +21,7 @@ static inline void write_file(const char *name, const char *text, size_t n) {
 static inline Opened open_json(const char *json, size_t n, const char *config, Error *error) {
     write_file("tokenizer.json", json, n);
     write_file("tokenizer_config.json", config, config ? strlen(config) : 0);
-    Opened opened = {.checkpoint = checkpoint_open(scratch_folder, error)};
-    if (opened.checkpoint) opened.tokenizer = tokenizer_new(opened.checkpoint, error);
-    return opened;
+    return open_path(scratch_folder, error);
 }
 
 /* Of a tokenizer.json whose quotes are single ones here. */

@@ -8,8 +8,7 @@
 
 static inline Opened open_tokenizer(const char *path) {
     Error error = {{0}};
-    Opened opened = {.checkpoint = checkpoint_open(path, &error)};
-    if (opened.checkpoint) opened.tokenizer = tokenizer_new(opened.checkpoint, &error);
+    Opened opened = open_path(path, &error);
     CHECK(opened.tokenizer, "%s", error.message);
     return opened;
 }
@@ -50,6 +49,7 @@ static inline void check_piece(const Tokenizer *tokenizer, int32_t id, bool spec
 
 /* Writes GGUF metadata, for vocabularies as small or as broken as a test wants them. */
 typedef struct Writer {
+    char path[32];
     FILE *file;
     uint64_t n_entries;
 } Writer;
@@ -65,12 +65,16 @@ static inline void put_string(Writer *writer, const char *text) {
     put(writer, text, strlen(text));
 }
 
-static inline void put_key(Writer *writer, const char *key, uint32_t type) {
-    char name[64];
-    snprintf(name, sizeof name, "tokenizer.ggml.%s", key);
+static inline void put_name(Writer *writer, const char *name, uint32_t type) {
     put_string(writer, name);
     put_u32(writer, type);
     writer->n_entries++;
+}
+
+static inline void put_key(Writer *writer, const char *key, uint32_t type) {
+    char name[64];
+    snprintf(name, sizeof name, "tokenizer.ggml.%s", key);
+    put_name(writer, name, type);
 }
 
 static inline void add_string(Writer *writer, const char *key, const char *value) {
@@ -83,9 +87,9 @@ static inline void add_u32(Writer *writer, const char *key, uint32_t value) {
     put_u32(writer, value);
 }
 
-static inline void add_true(Writer *writer, const char *key) {
+static inline void add_bool(Writer *writer, const char *key, bool value) {
     put_key(writer, key, BOOL);
-    put(writer, "\1", 1);
+    put(writer, value ? "\1" : "", 1);
 }
 
 /* An array of the words of a text, which '|' separates; NULL: none. */
@@ -110,44 +114,60 @@ static inline void add_numbers(Writer *writer, const char *key, uint32_t type, c
     put(writer, values, n * 4);
 }
 
-static inline Writer begin_file(char path[static 32]) {
-    strcpy(path, "/tmp/attn-test-XXXXXX");
-    Writer writer = {.file = fdopen(mkstemp(path), "wb")};
+static inline Writer begin_file(void) {
+    Writer writer = {.path = "/tmp/attn-test-XXXXXX"};
+    writer.file = fdopen(mkstemp(writer.path), "wb");
     put(&writer, "GGUF", 4);
     put_u32(&writer, 3);
     put_u64(&writer, 0); /* tensors */
-    put_u64(&writer, 0); /* entries: finish_file */
+    put_u64(&writer, 0); /* entries: open_written */
     return writer;
 }
 
-static inline void finish_file(Writer *writer) {
+/* gpt2 with tokens and merges as given. */
+static inline Writer begin_gpt2(const char *tokens, const char *merges) {
+    Writer writer = begin_file();
+    add_string(&writer, "model", "gpt2");
+    add_strings(&writer, "tokens", tokens);
+    add_strings(&writer, "merges", merges);
+    return writer;
+}
+
+/* SentencePiece's with n tokens and their scores. */
+static inline Writer begin_llama(const char *tokens, const float *scores, size_t n) {
+    Writer writer = begin_file();
+    add_string(&writer, "model", "llama");
+    add_strings(&writer, "tokens", tokens);
+    add_numbers(&writer, "scores", F32, scores, n);
+    return writer;
+}
+
+/* Ends the file and opens it, which needs its name no longer. */
+static inline Opened open_file(Writer *writer, Error *error) {
     static const char padding[32] = {0};
     put(writer, padding, (size_t)(-ftell(writer->file) & 31));
     fseek(writer->file, 16, SEEK_SET);
     put_u64(writer, writer->n_entries);
     fclose(writer->file);
+    Opened opened = open_path(writer->path, error);
+    unlink(writer->path);
+    return opened;
 }
 
-/* Ends the file. The tokenizer must refuse it, with an error that contains the words. */
-static inline void check_refused(Writer *writer, const char *path, const char *words) {
+static inline Opened open_written(Writer *writer) {
     Error error = {{0}};
-    finish_file(writer);
-    Checkpoint *checkpoint = checkpoint_open(path, &error);
-    CHECK(checkpoint, "%s", error.message);
-    Tokenizer *tokenizer = checkpoint ? tokenizer_new(checkpoint, &error) : NULL;
-    CHECK(!tokenizer && strstr(error.message, words), "expected '%s', got '%s'", words, error.message);
-    tokenizer_free(tokenizer);
-    checkpoint_close(checkpoint);
-    unlink(path);
+    Opened opened = open_file(writer, &error);
+    CHECK(opened.tokenizer, "%s", error.message);
+    return opened;
 }
 
-/* gpt2 with tokens and merges as given. */
-static inline Writer begin_gpt2(char path[static 32], const char *tokens, const char *merges) {
-    Writer writer = begin_file(path);
-    add_string(&writer, "model", "gpt2");
-    add_strings(&writer, "tokens", tokens);
-    add_strings(&writer, "merges", merges);
-    return writer;
+/* Likewise, but the tokenizer must be refused, with an error that contains the words. */
+static inline void check_refused(Writer *writer, const char *words) {
+    Error error = {{0}};
+    Opened opened = open_file(writer, &error);
+    CHECK(opened.checkpoint && !opened.tokenizer && strstr(error.message, words), "expected '%s', got '%s'",
+          words, error.message);
+    close_tokenizer(opened);
 }
 
 #endif
