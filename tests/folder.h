@@ -10,22 +10,9 @@
 
 static Error error; /* the last one */
 
-static const char *path_of(const char *name) {
-    static char paths[4][512];
-    static size_t next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
-    return path;
-}
+static void put_text(const char *name, const char *text) { scratch_put(name, text, strlen(text)); }
 
-static void put(const char *name, const void *bytes, size_t n) {
-    FILE *out = fopen(path_of(name), "wb");
-    CHECK(out && fwrite(bytes, 1, n, out) == n && fclose(out) == 0, "%s", name);
-}
-
-static void put_text(const char *name, const char *text) { put(name, text, strlen(text)); }
-
-static inline void drop(const char *name) { unlink(path_of(name)); }
+static inline void drop(const char *name) { unlink(scratch_file(name)); }
 
 /* A safetensors file of this header, and n_data bytes 0, 1, 2 … behind it; `padding` spaces end the header. */
 static inline void put_safetensors(const char *name, const char *header, size_t padding, size_t n_data) {
@@ -35,7 +22,7 @@ static inline void put_safetensors(const char *name, const char *header, size_t 
     memcpy(bytes + 8, header, strlen(header));
     memset(bytes + 8 + strlen(header), ' ', padding);
     for (size_t i = 0; i < n_data; i++) bytes[8 + n + i] = (unsigned char)i;
-    put(name, bytes, 8 + (size_t)n + n_data);
+    scratch_put(name, bytes, 8 + (size_t)n + n_data);
 }
 
 /* Opens the folder, which must be refused by a line that says so. */

@@ -229,20 +229,31 @@ static inline void scratch_begin(void) {
     }
 }
 
-/* The path of the one file there. */
+/* The path of a file there; the last eight are good. */
+static inline const char *scratch_file(const char *name) {
+    static char paths[8][sizeof scratch_folder + 300];
+    static size_t next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
+    return path;
+}
+
+static inline void scratch_put(const char *name, const void *bytes, size_t n) {
+    const char *path = scratch_file(name);
+    FILE *file = fopen(path, "wb");
+    if (file && fwrite(bytes, 1, n, file) == n && fclose(file) == 0) return;
+    perror(path);
+    exit(1);
+}
+
+/* The path of the one file that most tests need. */
 static inline const char *scratch_path(void) {
     static char path[sizeof scratch_folder + 8];
     snprintf(path, sizeof path, "%s/file", scratch_folder);
     return path;
 }
 
-static inline void scratch_write(const unsigned char *bytes, size_t n) {
-    FILE *file = fopen(scratch_path(), "wb");
-    if (!file || fwrite(bytes, 1, n, file) != n || fclose(file) != 0) {
-        perror(scratch_path());
-        exit(1);
-    }
-}
+static inline void scratch_write(const unsigned char *bytes, size_t n) { scratch_put("file", bytes, n); }
 
 static inline void scratch_end(void) {
     unlink(scratch_path());

@@ -60,25 +60,6 @@ static Command command_of(const char *variable, const char *program) {
 
 static inline Command command_begin(void) { return command_of("STUDY", "./study"); }
 
-/* A file's bytes, a NUL behind them. */
-static char *read_whole(const char *path, size_t *n) {
-    FILE *file = fopen(path, "rb");
-    char *bytes = NULL;
-    long size = -1;
-    if (file && fseek(file, 0, SEEK_END) == 0) size = ftell(file);
-    if (size >= 0) bytes = malloc((size_t)size + 1);
-    if (!bytes || fseek(file, 0, SEEK_SET) != 0 || fread(bytes, 1, (size_t)size, file) != (size_t)size) {
-        CHECK(false, "cannot read %s", path);
-        free(bytes);
-        bytes = NULL;
-    } else {
-        bytes[size] = '\0';
-        *n = (size_t)size;
-    }
-    if (file) fclose(file);
-    return bytes;
-}
-
 /* Gives what the program prints: `n` bytes, NUL-terminated, to be freed. Checks that it ends well. */
 static inline char *output_of(Command command, size_t *n) {
     size_t capacity = 1 << 16;

@@ -62,6 +62,18 @@ static int test_broken, test_left_out __attribute__((unused)); /* of the running
         test_passed += !test_broken && !test_left_out;                                                       \
     } while (0)
 
+/* A file's bytes, a NUL behind them, to be freed; a check fails, and there are none, where it cannot be read. */
+static inline char *read_whole(const char *path, size_t *n) {
+    FILE *file = fopen(path, "rb");
+    long size = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    char *bytes = size >= 0 ? malloc((size_t)size + 1) : NULL;
+    *n = bytes && fseek(file, 0, SEEK_SET) == 0 ? fread(bytes, 1, (size_t)size, file) : 0;
+    CHECK(bytes && *n == (size_t)size, "cannot read %s", path);
+    if (bytes) bytes[*n] = '\0';
+    if (file) fclose(file);
+    return bytes;
+}
+
 /* Prints the closing line; the value for main to return. */
 static inline int test_end(void) {
     printf("%d passed, %d failed, %d skipped\n", test_passed, test_failed, test_skipped);

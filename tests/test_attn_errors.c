@@ -56,17 +56,6 @@ static void test_a_model_without_vocabulary(void) {
     remove(path);
 }
 
-/* A file's bytes, at a multiple of 16. The caller frees them. */
-static unsigned char *read_whole(const char *path, size_t *n) {
-    enum { MOST = 1 << 20 };
-    unsigned char *bytes = malloc(MOST);
-    FILE *file = fopen(path, "rb");
-    *n = file && bytes ? fread(bytes, 1, MOST, file) : 0;
-    CHECK(*n > 0 && *n < MOST, "cannot read %s", path);
-    if (file) fclose(file);
-    return bytes;
-}
-
 /* A model gives the logits of the story that it gives when it is opened by its path. */
 static void check_same_model(AttnModel *model, const char *path) {
     static float logits[MAX_VOCAB], wanted[3 * MAX_VOCAB];
@@ -86,7 +75,7 @@ static void test_models_without_a_path(void) {
     AttnError e;
     for (size_t i = 0; i < N_MODELS; i++) {
         size_t n;
-        unsigned char *bytes = read_whole(models[i], &n);
+        char *bytes = read_whole(models[i], &n);
         check_same_model(attn_model_open_memory(bytes, n, NULL, NULL, &e), models[i]);
         int descriptor = open(models[i], O_RDONLY);
         CHECK(lseek(descriptor, 100, SEEK_SET) == 100, "cannot seek"); /* which changes nothing */
@@ -97,7 +86,7 @@ static void test_models_without_a_path(void) {
     }
 
     size_t n;
-    unsigned char *bytes = read_whole(GPT2, &n);
+    char *bytes = read_whole(GPT2, &n);
     static const char texts[] =
         "words that are no model at all, but long enough to be looked at as if they were one";
     static _Alignas(16) unsigned char safetensors[] = "\2\0\0\0\0\0\0\0{}", torch[16] = "PK\3\4";

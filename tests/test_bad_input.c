@@ -107,22 +107,13 @@ static void test_other_formats(void) {
 
 /* An empty file in the scratch folder, or none. */
 static void put_file(const char *name, bool there) {
-    char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
-    if (!there) {
-        unlink(path);
-        return;
-    }
-    FILE *empty = fopen(path, "w");
-    CHECK(empty && fclose(empty) == 0, "%s", path);
+    if (there)
+        scratch_put(name, "", 0);
+    else
+        unlink(scratch_file(name));
 }
 
-static void write_text(const char *name, const char *text) {
-    char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
-    FILE *out = fopen(path, "w");
-    CHECK(out && fputs(text, out) >= 0 && fclose(out) == 0, "%s", path);
-}
+static void put_config(const char *text) { scratch_put("config.json", text, strlen(text)); }
 
 static void test_folders(void) {
     static const char name_it[] = "is a directory; name the checkpoint file in it";
@@ -131,13 +122,13 @@ static void test_folders(void) {
     for (char i = 'a'; i <= 'h'; i++)
         put_file((char[]){i, '\0'}, true); /* in whatever order they are listed */
     refuse_path(scratch_folder, "config.json: line 1: the file ends too early", "an empty config.json");
-    write_text("config.json", "{}");
+    put_config("{}");
     refuse_path(scratch_folder, "config.json names no \"model_type\"", "a config.json that says nothing");
-    write_text("config.json", "{\"model_type\": \"bert\"}");
+    put_config("{\"model_type\": \"bert\"}");
     refuse_path(scratch_folder,
                 "a model of type 'bert' is not supported; docs/FOLDERS.md lists those that are",
                 "another type");
-    write_text("config.json", "{\"model_type\": \"gpt2\"}");
+    put_config("{\"model_type\": \"gpt2\"}");
     refuse_path(scratch_folder, "this Hugging Face folder has no weights", "no weights");
     put_file("pytorch_model.bin", true);
     refuse_path(scratch_folder, "pytorch_model.bin: the file is empty", "PyTorch's weights");
@@ -149,7 +140,7 @@ static void test_folders(void) {
     put_file("config.json", false);
     refuse_path(scratch_folder, "has weights, but no config.json", "no config.json");
     put_file("pytorch_model.bin", false);
-    write_text("config.json", "{\"model_type\": \"gpt2\"}");
+    put_config("{\"model_type\": \"gpt2\"}");
     put_file("model.gguf", true);
     refuse_path(scratch_folder, name_it, "one that has been converted");
     for (char i = 'a'; i <= 'h'; i++) put_file((char[]){i, '\0'}, false);

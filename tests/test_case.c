@@ -382,10 +382,10 @@ static const Json *matrix_row(const Json *report, const char *list, const char *
     return NULL;
 }
 
-static double sum_of(const Json *report, const char *list, const char *key) {
+static double sum_of(const Json *report, const char *list) {
     const Json *rows = json_get(report, list);
     double sum = 0;
-    for (size_t i = 0; rows && i < rows->n; i++) sum += number_of(&rows->items[i], key);
+    for (size_t i = 0; rows && i < rows->n; i++) sum += number_of(&rows->items[i], "total");
     return sum;
 }
 
@@ -428,7 +428,7 @@ static void test_presets(void) {
         char arguments[64];
         snprintf(arguments, sizeof arguments, "shape --preset %s --json", gpt2[i].name);
         report = study_json(arguments, 0);
-        double total = sum_of(report, "parameters", "total") + sum_of(report, "apart", "total");
+        double total = sum_of(report, "parameters") + sum_of(report, "apart");
         CHECK(total == gpt2[i].total, "%s: %.0f", gpt2[i].name, total);
         json_free(report);
     }
@@ -477,11 +477,11 @@ static void check_shape_of_file(const char *path) {
         if (is_matrix) bytes += (double)tensor->n_bytes;
     }
     const Json *positions = matrix_row(report, "apart", "positions");
-    double counted = sum_of(report, "parameters", "total") + sum_of(report, "apart", "total");
+    double counted = sum_of(report, "parameters") + sum_of(report, "apart");
     double weighed = number_of(report, "bytes") + (positions ? number_of(positions, "bytes") : 0);
     CHECK(counted == parameters, "%s: %.0f counted, %.0f in the file", path, counted, parameters);
     CHECK(weighed == bytes, "%s: %.0f bytes counted, %.0f in the file", path, weighed, bytes);
-    CHECK(sum_of(report, "parameters", "total") == number_of(report, "total"), "%s: total", path);
+    CHECK(sum_of(report, "parameters") == number_of(report, "total"), "%s: total", path);
     json_free(report);
     checkpoint_close(checkpoint);
 }

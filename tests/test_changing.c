@@ -170,7 +170,8 @@ static void add_text(const char *text) {
 }
 
 /* An array's key, type and counts. Its strings, which come next, end the header, however long they become. */
-static void add_strings_key(const char *key, uint64_t n) {
+static void add_strings_key(const char *key) {
+    const uint64_t n = N_TEXTS;
     add_text(key);
     add_bytes(&(uint32_t){ARRAY}, 4);
     add_bytes(&(uint32_t){STRING}, 4);
@@ -194,7 +195,7 @@ static void write_flipping_texts(void) {
     add_bytes(&(uint32_t){F32}, 4);
     add_bytes(&(uint64_t){N_TEXTS}, 8);
     for (size_t i = 0; i < N_TEXTS; i++) add_bytes(&(float){-(float)i}, 4);
-    add_strings_key("tokenizer.ggml.tokens", N_TEXTS);
+    add_strings_key("tokenizer.ggml.tokens");
     for (size_t i = 0; i < 2 * N_TEXTS; i++) {
         char text[8];
         snprintf(text, sizeof text, "%04x", (unsigned)i);
@@ -210,7 +211,7 @@ static void write_flipping_merges(void) {
     gguf_drop(&gguf, gguf_find(&gguf, "tokenizer.ggml.merges"));
     n_file = gguf_write(&gguf, file);
     file[16] = (unsigned char)(gguf.n_keys + 1);
-    add_strings_key("tokenizer.ggml.merges", N_TEXTS);
+    add_strings_key("tokenizer.ggml.merges");
     for (size_t i = 0; i < 2 * N_TEXTS; i++) {
         if (i == N_TEXTS - 1) add_flip(n_file, 1, 3, 3 + 8 + 29);
         add_text(i == N_TEXTS ? "bbbbbbbbbbbbbbbbbbbbbbbbbbbbb" : "a b");

@@ -604,9 +604,9 @@ static void test_reference_files(void) {
 
 enum { N_PARTS = 3 };
 
-static const char *part_path(unsigned number, unsigned n) {
+static const char *part_path(unsigned number) {
     static char path[400];
-    snprintf(path, sizeof path, "%s/m-%05u-of-%05u.gguf", scratch_folder, number, n);
+    snprintf(path, sizeof path, "%s/m-%05u-of-%05u.gguf", scratch_folder, number, N_PARTS);
     return path;
 }
 
@@ -623,13 +623,13 @@ static void put_part(unsigned number, uint16_t no, uint16_t count, int32_t n_ten
     size_t n = gguf_write(&gguf, bytes);
     for (size_t i = 0; i < gguf.n_tensors; i++)
         memset(bytes + gguf.tensors[i].data_at, (int)number, gguf.tensors[i].n_bytes);
-    FILE *out = fopen(part_path(number, N_PARTS), "wb");
+    FILE *out = fopen(part_path(number), "wb");
     CHECK(out && fwrite(bytes, 1, n, out) == n && fclose(out) == 0, "part %u", number);
 }
 
 static void refuse_parts(const char *says) {
     Error error = {{0}};
-    Checkpoint *checkpoint = checkpoint_open(part_path(1, N_PARTS), &error);
+    Checkpoint *checkpoint = checkpoint_open(part_path(1), &error);
     CHECK(!checkpoint && strstr(error.message, says), "'%s' does not say '%s'", error.message, says);
     checkpoint_close(checkpoint);
 }
@@ -640,9 +640,9 @@ static void test_parts(void) {
     uint64_t n_bytes = 0;
     for (unsigned i = 1; i <= N_PARTS; i++) {
         put_part(i, (uint16_t)(i - 1), N_PARTS, 2 * N_PARTS);
-        if (stat(part_path(i, N_PARTS), &status) == 0) n_bytes += (uint64_t)status.st_size;
+        if (stat(part_path(i), &status) == 0) n_bytes += (uint64_t)status.st_size;
     }
-    Checkpoint *checkpoint = checkpoint_open(part_path(1, N_PARTS), &error);
+    Checkpoint *checkpoint = checkpoint_open(part_path(1), &error);
     CHECK(checkpoint, "%s", error.message);
     if (checkpoint) {
         const Tensor *first = checkpoint_find(checkpoint, "b1"), *last = checkpoint_find(checkpoint, "b3");
@@ -653,21 +653,21 @@ static void test_parts(void) {
               "tensors of the first and the last part");
         CHECK(checkpoint_file_bytes(checkpoint) == n_bytes, "bytes of all parts");
         CHECK(!checkpoint_changed(checkpoint), "changed");
-        FILE *more = fopen(part_path(3, N_PARTS), "ab");
+        FILE *more = fopen(part_path(3), "ab");
         CHECK(more && fputc(0, more) == 0 && fclose(more) == 0 && checkpoint_changed(checkpoint),
               "the last part changed");
-        more = fopen(part_path(1, N_PARTS), "ab");
+        more = fopen(part_path(1), "ab");
         CHECK(more && fputc(0, more) == 0 && fclose(more) == 0 && checkpoint_changed(checkpoint),
               "the first, too");
     }
     checkpoint_close(checkpoint);
     CHECK(
-        !checkpoint_open(part_path(2, N_PARTS), &error) &&
+        !checkpoint_open(part_path(2), &error) &&
             strstr(error.message, "this is part 2 of a split GGUF: name the first, '…-00001-of-00003.gguf'"),
         "%s", error.message);
-    FILE *first = fopen(part_path(1, N_PARTS), "rb");
+    FILE *first = fopen(part_path(1), "rb");
     const GivenFile given = {.descriptor = first ? fileno(first) : -1};
-    CHECK(!checkpoint_open_given(part_path(1, N_PARTS), &given, &error) &&
+    CHECK(!checkpoint_open_given(part_path(1), &given, &error) &&
               strstr(error.message,
                      "-00001-of-00003.gguf: this is part 1 of 3 of a split GGUF: open the first by its path"),
           "%s", error.message);
@@ -682,18 +682,18 @@ static void test_parts(void) {
     put_part(1, 0, N_PARTS, 0);
     put_part(2, 1, N_PARTS, 0);
     put_part(3, 2, N_PARTS, 0); /* 0: how many tensors all have is not said */
-    checkpoint = checkpoint_open(part_path(1, N_PARTS), &error);
+    checkpoint = checkpoint_open(part_path(1), &error);
     CHECK(checkpoint && checkpoint_n_tensors(checkpoint) == 6, "%s", error.message);
     checkpoint_close(checkpoint);
     put_part(3, 0, N_PARTS, 0);
     refuse_parts("is no part number 3 of 3");
-    FILE *out = fopen(part_path(3, N_PARTS), "wb");
+    FILE *out = fopen(part_path(3), "wb");
     CHECK(out && fputs("<html>", out) >= 0 && fclose(out) == 0, "the third part");
     refuse_parts("-00003-of-00003.gguf: this is an HTML page");
-    unlink(part_path(3, N_PARTS));
+    unlink(part_path(3));
     refuse_parts("-00003-of-00003.gguf: cannot open: No such file or directory");
-    unlink(part_path(1, N_PARTS));
-    unlink(part_path(2, N_PARTS));
+    unlink(part_path(1));
+    unlink(part_path(2));
 }
 
 /* A first part is known by a name with five digits: neither by a shorter one, nor by what more digits end in. */

@@ -21,23 +21,6 @@
 
 /* ---- Files and what is printed ---- */
 
-/* The path of a file of the scratch folder; valid until the next. */
-static const char *path_of(const char *name) {
-    static char path[sizeof scratch_folder + 300];
-    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
-    return path;
-}
-
-static char *read_whole(const char *path, size_t *n) {
-    FILE *read = fopen(path, "rb");
-    enum { MOST = 1 << 20 };
-    char *bytes = malloc(MOST);
-    CHECK(read, "%s is missing", path);
-    *n = read ? fread(bytes, 1, MOST, read) : 0;
-    if (read) fclose(read);
-    return bytes;
-}
-
 /* Everything printed since capture_begin, NUL-terminated; valid until the next. */
 static int real_stdout = -1;
 
@@ -609,9 +592,9 @@ static void test_lists(void) {
 
 /* ---- Archives ---- */
 
-static uint64_t number_at(const char *bytes, size_t n_bytes) {
-    uint64_t value = 0;
-    for (size_t i = n_bytes; i-- > 0;) value = value << 8 | (unsigned char)bytes[i];
+static uint32_t number_at(const char *bytes) {
+    uint32_t value = 0;
+    for (size_t i = 4; i-- > 0;) value = value << 8 | (unsigned char)bytes[i];
     return value;
 }
 
@@ -620,14 +603,14 @@ static void test_large_member(void) {
     enum { N = 600001, NAME = 5 };
     const NpzArray array = {"x", "|u1", 1, 1, {N}};
     Error error = {{0}};
-    NpzWriter *writer = npz_create(path_of("x.npz"), &(Inputs){0}, &array, 1, &error);
+    NpzWriter *writer = npz_create(scratch_file("x.npz"), &(Inputs){0}, &array, 1, &error);
     unsigned char *items = malloc(N);
     for (size_t i = 0; i < N; i++) items[i] = (unsigned char)(i * 7 >> 3);
     bool ok = writer && npz_write(writer, 0, 1, items + 1, N - 1, &error) && /* in any order */
               npz_write(writer, 0, 0, items, 1, &error) && npz_finish(writer, &error);
     CHECK(ok, "%s", error.message);
     size_t n = 0;
-    char *file = read_whole(path_of("x.npz"), &n);
+    char *file = read_whole(scratch_file("x.npz"), &n);
     const size_t data = 30 + NAME + 20;
     if (file && n > data + 128 + N) {
         uint32_t crc = UINT32_MAX;
@@ -635,25 +618,24 @@ static void test_large_member(void) {
             crc ^= (unsigned char)file[i];
             for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
         }
-        CHECK(number_at(file + 14, 4) == (uint32_t)~crc, "the checksum is %llx",
-              (unsigned long long)number_at(file + 14, 4));
+        CHECK(number_at(file + 14) == ~crc, "the checksum is %x", number_at(file + 14));
         CHECK(memcmp(file + data + 128, items, N) == 0, "the items");
         CHECK(n == data + 128 + N + 46 + NAME + 28 + 98, "%zu bytes", n);
     }
     free(file);
     free(items);
-    unlink(path_of("x.npz"));
+    unlink(scratch_file("x.npz"));
 }
 
 static void test_no_member(void) {
     Error error = {{0}};
-    NpzWriter *writer = npz_create(path_of("x.npz"), &(Inputs){0}, NULL, 0, &error);
+    NpzWriter *writer = npz_create(scratch_file("x.npz"), &(Inputs){0}, NULL, 0, &error);
     CHECK(writer && npz_finish(writer, &error), "%s", error.message);
     size_t n = 0;
-    char *file = read_whole(path_of("x.npz"), &n);
+    char *file = read_whole(scratch_file("x.npz"), &n);
     CHECK(file && n == 98 && memcmp(file, "PK\6\6", 4) == 0, "%zu bytes: a directory of none", n);
     free(file);
-    unlink(path_of("x.npz"));
+    unlink(scratch_file("x.npz"));
 }
 
 /* Sizes that no file can have, by the product or by the sum; nothing may be left behind. */
@@ -664,9 +646,9 @@ static void test_too_large(void) {
     };
     for (size_t i = 0; i < 2; i++) {
         Error error = {{0}};
-        CHECK(!npz_create(path_of("x.npz"), &(Inputs){0}, arrays[i], 2, &error), "case %zu is taken", i);
+        CHECK(!npz_create(scratch_file("x.npz"), &(Inputs){0}, arrays[i], 2, &error), "case %zu is taken", i);
         CHECK(strstr(error.message, "x.npz: the arrays are too large for a file"), "%s", error.message);
-        CHECK(access(path_of("x.npz"), F_OK) != 0, "a file is left");
+        CHECK(access(scratch_file("x.npz"), F_OK) != 0, "a file is left");
     }
 }
 
@@ -674,7 +656,7 @@ static void test_too_large(void) {
 static void test_cut_archive(void) {
     const NpzArray array = {"x", "<f4", 4, 1, {1000}};
     Error error = {{0}};
-    NpzWriter *writer = npz_create(path_of("x.npz"), &(Inputs){0}, &array, 1, &error);
+    NpzWriter *writer = npz_create(scratch_file("x.npz"), &(Inputs){0}, &array, 1, &error);
     CHECK(writer, "%s", error.message);
     if (!writer) return;
     for (int file = 3; file < 64; file++) { /* it may have no name */
@@ -685,7 +667,7 @@ static void test_cut_archive(void) {
     }
     CHECK(!npz_finish(writer, &error), "finished");
     CHECK(strstr(error.message, "x.npz: cannot read back what was written"), "%s", error.message);
-    CHECK(access(path_of("x.npz"), F_OK) != 0, "a file is left");
+    CHECK(access(scratch_file("x.npz"), F_OK) != 0, "a file is left");
 }
 
 /* ---- Byte strings ---- */

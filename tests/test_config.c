@@ -83,7 +83,7 @@ static void put_weights(void) {
     uint64_t n = sizeof header - 1;
     memcpy(bytes, &n, 8);
     memcpy(bytes + 8, header, sizeof header - 1);
-    put("model.safetensors", bytes, sizeof bytes);
+    scratch_put("model.safetensors", bytes, sizeof bytes);
 }
 
 /* A line of the table for one model_type: absent, as the class has it, another value, another type. */
@@ -302,7 +302,7 @@ static void put_head(void) {
     memcpy(bytes, &n, 8);
     memcpy(bytes + 8, header, sizeof header - 1);
     for (size_t i = 0; i < 12; i++) memcpy(bytes + 8 + n + 4 * i, &(float){i < 8 ? 3 : 0}, 4);
-    put("model.safetensors", bytes, sizeof bytes);
+    scratch_put("model.safetensors", bytes, sizeof bytes);
 }
 
 /* The head of Baichuan 2 is turned, known by its vocabulary; that of Baichuan 1 stays where it lies. */
@@ -524,8 +524,8 @@ int main(void) {
     RUN(test_same_keys);
     RUN(test_head_by_vocabulary);
     RUN(test_tied);
-    unlink(path_of("config.json"));
-    unlink(path_of("model.safetensors"));
+    unlink(scratch_file("config.json"));
+    unlink(scratch_file("model.safetensors"));
     scratch_end();
     return test_end();
 }

@@ -89,12 +89,6 @@ static const struct {
 
 enum { N_MODELS = sizeof models / sizeof *models };
 
-static const char *folder_of(size_t i, const char *suffix) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s%s", scratch_folder, models[i].name, suffix);
-    return path;
-}
-
 static const char *extra(const char *suffix) {
     static char paths[2][512];
     static size_t next;
@@ -243,7 +237,8 @@ static void test_same_checkpoint(void) {
         Error error = {{0}};
         char path[256];
         snprintf(path, sizeof path, REFERENCE "%s.gguf", models[i].name);
-        Checkpoint *gguf = checkpoint_open(path, &error), *folder = checkpoint_open(folder_of(i, ""), &error);
+        Checkpoint *gguf = checkpoint_open(path, &error),
+                   *folder = checkpoint_open(scratch_file(models[i].name), &error);
         CHECK(gguf && folder, "%s", error.message);
         if (gguf && folder) {
             compare_tensors(models[i].name, gguf, folder);
@@ -280,7 +275,8 @@ static void test_lay_out(void) {
         Error error = {{0}};
         char path[256];
         snprintf(path, sizeof path, REFERENCE "%s.gguf", models[i].name);
-        Checkpoint *gguf = checkpoint_open(path, &error), *folder = checkpoint_open(folder_of(i, ""), &error);
+        Checkpoint *gguf = checkpoint_open(path, &error),
+                   *folder = checkpoint_open(scratch_file(models[i].name), &error);
         CHECK(gguf && folder && checkpoint_lay_out(folder, &error), "%s", error.message);
         size_t n = folder ? checkpoint_n_tensors(folder) : 0, n_found = 0;
         for (size_t k = 0; gguf && k < n; k++) {
@@ -518,7 +514,7 @@ static void test_quantize_tells(void) {
 
 static void test_same_logits(void) {
     for (size_t i = 0; i < N_MODELS; i++)
-        if (!models[i].other_rope) compare_logits(models[i].name, folder_of(i, ""), 2e-5);
+        if (!models[i].other_rope) compare_logits(models[i].name, scratch_file(models[i].name), 2e-5);
 }
 
 /* Folders that torch.save itself has written (scripts/expect/torch_folders.py): F32, masks, a tied head. */
@@ -633,7 +629,7 @@ int main(void) {
     scratch_begin();
     for (size_t i = 0; i < N_MODELS; i++)
         n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "%s.gguf %s", models[i].name,
-                              folder_of(i, ""));
+                              scratch_file(models[i].name));
     n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "gptj.gguf %s", extra("codegen"));
     n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "gptj.gguf %s", extra("codegen2"));
     n += (size_t)snprintf(command + n, sizeof command - n, " " REFERENCE "baichuan.gguf %s",

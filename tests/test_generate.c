@@ -324,14 +324,14 @@ static void prompt_next(void *user, const Activation *seen) {
     seen->data[play->script.ids[play->next++ % play->script.n]] = 1;
 }
 
-static Play *play_begin(const char *script, size_t n_ctx, GeneratorOptions options) {
+static Play *play_begin(const char *script, GeneratorOptions options) {
     static Play play;
     static Probe probe = {&play, wants_logits, prompt_next};
     Error error;
     play = (Play){.most = SIZE_MAX, .model = model_open("tests/data/reference/gpt2-f32.gguf", &error)};
     play.tokenizer = tokenizer_new(model_checkpoint(play.model), &error);
     play.threads = threads_new(1, &error);
-    SessionOptions session = {.n_ctx = n_ctx,
+    SessionOptions session = {.n_ctx = 16,
                               .kv_dtype = DTYPE_F32,
                               .compute = {.kernels = kernels_pick(NULL, &error), .threads = play.threads},
                               .probe = &probe};
@@ -364,7 +364,7 @@ static bool keep_piece(void *user, int32_t id, const char *text, size_t n) {
 /* Feeds "abc", generates up to n tokens and checks what is shown and why it ends. */
 static Play *act(const char *script, size_t n, GeneratorOptions options, const char *pieces, TextEnd wanted) {
     static const int32_t abc[] = {64, 65, 66}; /* GPT-2's order of the bytes */
-    Play *play = play_begin(script, 16, options);
+    Play *play = play_begin(script, options);
     Error error = {""};
     TextEnd end = END_CALLER;
     bool fits, ok = generator_add(play->generator, abc, 3, &(Feed){0}, &fits, &error) && fits &&
@@ -448,7 +448,7 @@ static void test_ends(void) {
 }
 
 static void test_a_callback_ends_the_text(void) {
-    Play *play = play_begin("xyz", 16, (GeneratorOptions){0});
+    Play *play = play_begin("xyz", (GeneratorOptions){0});
     Error error;
     TextEnd end;
     play->most = 2;
@@ -465,7 +465,7 @@ static void test_room(void) {
     static const int32_t many[17];
     Error error = {""};
     bool fits = true;
-    Play *play = play_begin("x", 16, (GeneratorOptions){.shift = true});
+    Play *play = play_begin("x", (GeneratorOptions){.shift = true});
     Generator *generator = play->generator;
     CHECK(generator_add(generator, many, 17, &(Feed){0}, &fits, &error) && !fits, "17 fit 16");
     CHECK(play->n_fed == 0 && generator_add(generator, many, 16, &(Feed){0}, &fits, &error) && fits, "%s",
@@ -484,7 +484,7 @@ static void test_sync_feeds_what_is_new(void) {
     } steps[] = {{"abcdefgh", 8}, {"abcdefgh", 1}, {"abcdefghij", 2}, {"abcdeXYZ", 3}, {"abc", 1}, {"b", 1}};
     float logits[257];
     Error error = {""};
-    Play *play = play_begin("x", 16, (GeneratorOptions){0});
+    Play *play = play_begin("x", (GeneratorOptions){0});
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         Tokens tokens = {0};
         size_t n = strlen(steps[i].text);

@@ -20,8 +20,8 @@ static HeadSums sums_of(size_t n, size_t period) {
     return sums;
 }
 
-static HeadScores scores_of(size_t n, size_t period) {
-    HeadSums sums = sums_of(n, period);
+static HeadScores scores_of(void) {
+    HeadSums sums = sums_of(MAX_TOKENS, PERIOD);
     return head_scores(&sums);
 }
 
@@ -40,7 +40,7 @@ static void look_at(size_t query, size_t key) {
 static void perfect_induction(void) {
     repeat_tokens();
     for (size_t q = 0; q < MAX_TOKENS; q++) look_at(q, q > PERIOD ? q - PERIOD + 1 : 0);
-    HeadScores scores = scores_of(MAX_TOKENS, PERIOD);
+    HeadScores scores = scores_of();
     CHECK_NEAR(scores.tl_diag, 51.0 / 52,
                1e-12); /* 0.981: one of two rows without a target is at BOS anyway */
     CHECK_NEAR(scores.tl_mul, 50.0 / 101, 1e-12);
@@ -72,7 +72,7 @@ static void uniform(void) {
         if (q > PERIOD) second += 1.0 / (q + 1) / 50;
         if (q >= PERIOD - 1) diagonal += 1.0 / (q + 1) / 52;
     }
-    HeadScores scores = scores_of(MAX_TOKENS, PERIOD);
+    HeadScores scores = scores_of();
     CHECK_NEAR(scores.tl_diag, 0.0138, 5e-5);
     CHECK_NEAR(scores.tl_diag, diagonal, 1e-7);
     CHECK_NEAR(scores.tl_mul, 0.0067, 5e-5);
@@ -91,7 +91,7 @@ static void uniform(void) {
 static void first_token(void) {
     repeat_tokens();
     for (size_t q = 0; q < MAX_TOKENS; q++) look_at(q, 0);
-    HeadScores scores = scores_of(MAX_TOKENS, PERIOD);
+    HeadScores scores = scores_of();
     CHECK_NEAR(scores.tl_diag, 0.019, 5e-4);
     CHECK_NEAR(scores.tl_diag, 1.0 / 52, 1e-12);
     CHECK_NEAR(scores.tl_mul, 0, 0);
@@ -104,13 +104,13 @@ static void first_token(void) {
 static void previous_and_duplicate(void) {
     repeat_tokens();
     for (size_t q = 0; q < MAX_TOKENS; q++) look_at(q, q > 0 ? q - 1 : 0);
-    HeadScores scores = scores_of(MAX_TOKENS, PERIOD);
+    HeadScores scores = scores_of();
     CHECK_NEAR(scores.previous, 1, 0);
     CHECK_NEAR(scores.distance, 1, 0);
     CHECK(strcmp(head_label(&scores), "previous") == 0, "%s", head_label(&scores));
 
     for (size_t q = 0; q < MAX_TOKENS; q++) look_at(q, q > PERIOD ? q - PERIOD : q);
-    scores = scores_of(MAX_TOKENS, PERIOD);
+    scores = scores_of();
     CHECK_NEAR(scores.duplicate, 1, 0);
     CHECK_NEAR(scores.induction, 0, 0);
     CHECK_NEAR(scores.self, 0.5, 1e-12);

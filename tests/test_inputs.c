@@ -9,11 +9,7 @@
 
 /* ---- A folder with two files of weights ---- */
 
-static void put(const char *name, const char *said) {
-    n_file = strlen(said);
-    memcpy(file, said, n_file);
-    save(name);
-}
+static void put(const char *name, const char *said) { scratch_put(name, said, strlen(said)); }
 
 typedef struct Stored {
     const char *name;
@@ -39,7 +35,7 @@ static void put_weights(const char *name, const Stored *stored, size_t n) {
     for (size_t i = 0; i < at / 2; i++)
         memcpy(file + 8 + used + 2 * i, &(uint16_t){(uint16_t)(0x3e80 + i % 7)}, 2);
     n_file = 8 + used + at;
-    save(name);
+    scratch_put(name, file, n_file);
 }
 
 #define LAYER "layers.0."
@@ -223,9 +219,9 @@ static void test_others(void) {
         refuses(i, "$T/F --chat-template $T/template", "$T/template",
                 "this is the chat template that is read");
     write_llama2c_model_of(259);
-    save("l2c");
+    scratch_put("l2c", file, n_file);
     write_llama2c_vocabulary(259);
-    save("l2v");
+    scratch_put("l2v", file, n_file);
     refuses(QUANTIZE, "-z $T/l2v $T/l2c", "$T/l2v", "this is a file of the vocabulary");
     refuses(QUANTIZE, "-z $T/l2v $T/l2c", "$T/l2c", "this is a file of the model");
 }

@@ -162,10 +162,8 @@ static void test_tile_bytes(void) {
           attention_tile_bytes(&honest));
 }
 
-static Session *session_of(const Model *model, size_t n_chunk, Threads *threads, const Kernels *kernels,
-                           Error *error) {
-    SessionOptions options = {
-        .kv_dtype = DTYPE_F16, .n_chunk = n_chunk, .compute = {.kernels = kernels, .threads = threads}};
+static Session *session_of(const Model *model, Threads *threads, const Kernels *kernels, Error *error) {
+    SessionOptions options = {.kv_dtype = DTYPE_F16, .compute = {.kernels = kernels, .threads = threads}};
     return session_new(model, &options, error);
 }
 
@@ -180,7 +178,7 @@ static void test_too_wide(void) {
     Model *model = model_open(scratch_path(), &error);
     CHECK(model != NULL, "%s", error.message);
     if (!model) return;
-    CHECK(!session_of(model, 0, pool, kernels_pick(NULL, &error), &error), "heads of 32736");
+    CHECK(!session_of(model, pool, kernels_pick(NULL, &error), &error), "heads of 32736");
     check_message(&error, scratch_path(), "heads of 32736 numbers are more than the 256 KiB", "a wide head");
     model_close(model);
 }
@@ -190,7 +188,7 @@ static void logits_of_file(Threads *threads, const Kernels *kernels, float *logi
     static const int32_t ids[MANY_POSITIONS] = {5, 6, 7, 4, 5, 5, 3, 7, 6, 0, 1, 2, 5, 7, 7, 6, 5};
     Error error = {{0}};
     Model *model = accept_file();
-    Session *session = model ? session_of(model, 0, threads, kernels, &error) : NULL;
+    Session *session = model ? session_of(model, threads, kernels, &error) : NULL;
     CHECK(session && session_feed(session, ids, MANY_POSITIONS, logits, MANY_POSITIONS, &error), "%s",
           error.message);
     session_free(session);

@@ -200,17 +200,6 @@ static void try_all(Reading *reading, String what) {
         if (is_long || call == 1) try_call(reading, what, &error, call, "+");
 }
 
-static const char *path_of(const char *name) {
-    static char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
-    return path;
-}
-
-static void put_file(const char *name, const void *bytes, size_t n) {
-    FILE *file = fopen(path_of(name), "wb");
-    if (file) fwrite(bytes, 1, n, file), fclose(file);
-}
-
 static void test_tokenizer_json(void) {
     FILE *file = fopen("tests/data/tokenizer/json.cases", "rb");
     char *line = NULL;
@@ -218,7 +207,7 @@ static void test_tokenizer_json(void) {
     CHECK(file, "tests/data/tokenizer/json.cases is missing");
     for (ssize_t n; file && (n = getline(&line, &room, file)) > 0;) {
         if (strncmp(line, "tokenizer ", 10) != 0) continue;
-        put_file("tokenizer.json", line + 10, (size_t)n - 11);
+        scratch_put("tokenizer.json", line + 10, (size_t)n - 11);
         try_all(read_words, string_from(scratch_folder));
         try_all(read_keys, string_from(scratch_folder));
         n_read++;
@@ -281,7 +270,7 @@ static void test_made_folders(void) {
          "{'model.norm.weight': {'dtype': 'F32', 'shape': [8], 'data_offsets': [0, 32]}}", 32},
         {"{'model_type': 'gpt2', 'n_embd': 4, 'n_layer': 1, 'n_head': 2, 'vocab_size': 3}",
          "{'h.0.mlp.c_fc.weight': {'dtype': 'F32', 'shape': [4, 16], 'data_offsets': [0, 256]}}", 256}};
-    unlink(path_of("tokenizer.json"));
+    unlink(scratch_file("tokenizer.json"));
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char config[512], tensors[1024] = {0};
         uint64_t n = (uint64_t)snprintf(tensors + 8, sizeof tensors - 8, "%s", folders[i].header);
@@ -289,13 +278,13 @@ static void test_made_folders(void) {
         snprintf(config, sizeof config, "%s", folders[i].config);
         for (char *at = config; (at = strchr(at, '\''));) *at = '"';
         for (char *at = tensors + 8; (at = strchr(at, '\''));) *at = '"';
-        put_file("config.json", config, strlen(config));
-        put_file("model.safetensors", tensors, 8 + (size_t)n + folders[i].n_data);
+        scratch_put("config.json", config, strlen(config));
+        scratch_put("model.safetensors", tensors, 8 + (size_t)n + folders[i].n_data);
         try_all(read_folder, string_from(scratch_folder));
         CHECK(usual.n > 100, "%s: %zu bytes", config, usual.n);
     }
-    unlink(path_of("config.json"));
-    unlink(path_of("model.safetensors"));
+    unlink(scratch_file("config.json"));
+    unlink(scratch_file("model.safetensors"));
 }
 
 /* llm.c's files: a model of one layer, and the bytes with two tokens more. */

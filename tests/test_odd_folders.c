@@ -547,9 +547,9 @@ static void test_files(void) {
     char name[300], index[400];
     put_config("llama", HEADS);
     put_tensors(EMBEDDING, 1);
-    CHECK(mkdir(path_of("tokenizer.json"), 0700) == 0, "mkdir");
+    CHECK(mkdir(scratch_file("tokenizer.json"), 0700) == 0, "mkdir");
     refuse("tokenizer.json: is no regular file");
-    rmdir(path_of("tokenizer.json"));
+    rmdir(scratch_file("tokenizer.json"));
     put_text("tokenizer.json", "version https://git-lfs.github.com/spec/v1\n");
     refuse("tokenizer.json: this is a Git-LFS pointer");
     drop("tokenizer.json");
@@ -557,7 +557,7 @@ static void test_files(void) {
     refuse("tokenizer_config.json: this is a Git-LFS pointer");
     drop("tokenizer_config.json");
     put_text("chat_template.jinja", "");
-    CHECK(truncate(path_of("chat_template.jinja"), 1l << 30) == 0, "truncate");
+    CHECK(truncate(scratch_file("chat_template.jinja"), 1l << 30) == 0, "truncate");
     refuse("chat_template.jinja: is too large for what it is");
     drop("chat_template.jinja");
     drop("model.safetensors");
@@ -816,7 +816,7 @@ static void test_rows_of_weights(void) {
     FILE *from = fopen("tests/data/tokenizer/folders/plain/tokenizer.model", "rb");
     size_t n = from ? fread(model, 1, sizeof model, from) : 0, n_tokens = 0;
     if (from) fclose(from);
-    put("tokenizer.model", model, n);
+    scratch_put("tokenizer.model", model, n);
     put_config("llama", HEADS);
     for (size_t i = 0; i < 3; i++) {
         char header[256];
@@ -826,7 +826,8 @@ static void test_rows_of_weights(void) {
             "\"model.embed_tokens.weight\": {\"dtype\": \"BF16\", \"shape\": [%u, 1], \"data_offsets\": [16, %u]}}",
             rows[i], 2 * rows[i] + 16);
         put_safetensors("model.safetensors", header, 0, 0);
-        CHECK(truncate(path_of("model.safetensors"), (off_t)(8 + n + 2 * rows[i] + 16)) == 0, "truncate");
+        CHECK(truncate(scratch_file("model.safetensors"), (off_t)(8 + n + 2 * rows[i] + 16)) == 0,
+              "truncate");
         Checkpoint *checkpoint = accept(scratch_folder);
         StringArray tokens = {0};
         CHECK(checkpoint && checkpoint_strings(checkpoint, "tokenizer.ggml.tokens", &tokens, &error), "%s",

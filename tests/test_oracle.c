@@ -148,15 +148,6 @@ static void write_model(const char *path, bool gpt2) {
     if (!out || fwrite(file, 1, n, out) != n || fclose(out) != 0) exit(2);
 }
 
-/* NAME in the scratch folder; the last eight stay. */
-static const char *in_scratch(const char *name) {
-    static char paths[8][300];
-    static size_t next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
-    return path;
-}
-
 /* llama-quantize, or ours, OPTIONS FROM TO TYPE, where `how` may be options and a type. */
 static bool quantise(const char *program, const char *how, const char *from, const char *to) {
     char command[1400];
@@ -170,7 +161,7 @@ static bool quantise(const char *program, const char *how, const char *from, con
 /* llama.cpp's logits [N_TOKENS][N_VOCAB]. */
 static bool read_oracle(const char *path, float *logits) {
     char command[1400];
-    const char *out = in_scratch("logits");
+    const char *out = scratch_file("logits");
     snprintf(command, sizeof command, "'%s/logits' '%s' %s '%s' >/dev/null 2>&1", oracle, path, ids, out);
     if (system(command) != 0) return false;
     FILE *file = fopen(out, "rb");
@@ -234,7 +225,7 @@ static bool have_same_types(const char *a_path, const char *b_path) {
 /* The file that our own quantize makes, beside llama-quantize's. */
 static void check_own(const char *family, const char *model, const char *preset, const char *file) {
     static float logits[N_LOGITS], expected[N_LOGITS];
-    const char *program = getenv("QUANTIZE"), *own = in_scratch("own");
+    const char *program = getenv("QUANTIZE"), *own = scratch_file("own");
     bool made = quantise(program ? program : "./quantize", preset, model, own);
     CHECK(made && have_same_types(own, file), "%s %s: quantize makes another file", family, preset);
     if (made && compute(own, kernels_pick("scalar", NULL), logits)) {
@@ -248,7 +239,7 @@ static void check_own(const char *family, const char *model, const char *preset,
 
 static void check_preset(const char *family, const char *model, const char *preset) {
     static float plain[N_LOGITS], logits[N_LOGITS];
-    const char *file = in_scratch("quantised"), *floats = in_scratch("floats");
+    const char *file = scratch_file("quantised"), *floats = scratch_file("floats");
     const Kernels *const sets[] = {kernels_pick("scalar", NULL), kernels_pick(NULL, NULL), kernels_fastest()};
     bool made = quantise(theirs, preset, model, file) && quantise(theirs, "F32", file, floats);
     CHECK(made, "llama-quantize does not make a %s of %s", family, preset);
@@ -279,7 +270,7 @@ static void choose_text(size_t n) {
 
 static void test_stock_files(void) {
     if (!find_oracle()) SKIP("no llama-quantize in %s (../shared/oracle/README.md)", oracle);
-    const char *model = in_scratch("model");
+    const char *model = scratch_file("model");
     char path[300];
     snprintf(path, sizeof path, "%s", model);
     choose_text(N_VOCAB);
@@ -370,9 +361,9 @@ static void test_folders_quantised(void) {
     if (system("python3 -c '' 2>/dev/null") != 0) SKIP("no python3, which makes folders");
     const char *program = getenv("QUANTIZE");
     char folder[300], file[300], vocabulary[300], how[320], command[1400];
-    snprintf(folder, sizeof folder, "%s", in_scratch("folder"));
-    snprintf(file, sizeof file, "%s", in_scratch("of-folder"));
-    snprintf(vocabulary, sizeof vocabulary, "%s", in_scratch("vocabulary"));
+    snprintf(folder, sizeof folder, "%s", scratch_file("folder"));
+    snprintf(file, sizeof file, "%s", scratch_file("of-folder"));
+    snprintf(vocabulary, sizeof vocabulary, "%s", scratch_file("vocabulary"));
     snprintf(how, sizeof how, "-z %s BF16", vocabulary);
     write_vocabulary(vocabulary);
     choose_text(SMALL_VOCAB);
@@ -380,8 +371,8 @@ static void test_folders_quantised(void) {
         static float logits[N_LOGITS], expected[N_LOGITS];
         const char *name = families[i].name;
         snprintf(command, sizeof command,
-                 "rm -rf '%s' && python3 scripts/expect/folders.py tests/data/reference/%s.gguf '%s'", folder, name,
-                 folder);
+                 "rm -rf '%s' && python3 scripts/expect/folders.py tests/data/reference/%s.gguf '%s'", folder,
+                 name, folder);
         bool made = system(command) == 0 && quantise(program ? program : "./quantize", how, folder, file);
         CHECK(made, "no BF16 of a folder of %s", name);
         if (!made || !compute(file, kernels_pick("scalar", NULL), logits)) continue;

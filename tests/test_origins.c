@@ -93,14 +93,6 @@ static size_t spell(size_t byte, char *out) {
     return 2;
 }
 
-static void write_scratch(const char *name, const char *text, size_t n) {
-    char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
-    FILE *file = fopen(path, "wb");
-    CHECK(file && fwrite(text, 1, n, file) == n, "cannot write %s", path);
-    if (file) fclose(file);
-}
-
 static void write_gguf(void) {
     TextBuffer out = {0};
     char text[4];
@@ -155,7 +147,7 @@ static void write_json(void) {
         put(&out, "}", 1);
     }
     put(&out, "]}", 2);
-    write_scratch("tokenizer.json", out.data, out.n);
+    scratch_put("tokenizer.json", out.data, out.n);
     free(out.data);
 }
 
@@ -483,7 +475,7 @@ static void test_merging(void) {
         Error error = {{0}};
         Checkpoint *file;
         Tokens got = {0};
-        if (jsons[i]) write_scratch("tokenizer.json", jsons[i], strlen(jsons[i]));
+        if (jsons[i]) scratch_put("tokenizer.json", jsons[i], strlen(jsons[i]));
         Tokenizer *tokenizer =
             tokenizer_open(jsons[i] ? scratch_folder : scratch_path(), NULL, &file, &error);
         bool ok = tokenizer &&
@@ -539,9 +531,7 @@ int main(void) {
     RUN(test_own);
     RUN(test_published);
     RUN(test_spelling);
-    char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/tokenizer.json", scratch_folder);
-    unlink(path);
+    unlink(scratch_file("tokenizer.json"));
     scratch_end();
     return test_end();
 }

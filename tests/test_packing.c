@@ -39,13 +39,13 @@ static bool pack(unsigned char *bytes, DType dtype, const float *x, size_t n) {
 }
 
 /* The squared error of x as a share of its squares. */
-static double error_of(DType dtype, const float *x, size_t n) {
+static double error_of(DType dtype, const float *x) {
     static unsigned char bytes[N_RANDOM * 4];
     static float y[N_RANDOM];
     double wrong = 0, all = 0;
-    CHECK(pack(bytes, dtype, x, n), "%s", dtype_info(dtype)->name);
-    dtype_unpack(y, dtype, bytes, n);
-    for (size_t i = 0; i < n; i++) {
+    CHECK(pack(bytes, dtype, x, N_RANDOM), "%s", dtype_info(dtype)->name);
+    dtype_unpack(y, dtype, bytes, N_RANDOM);
+    for (size_t i = 0; i < N_RANDOM; i++) {
         wrong += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
         all += (double)x[i] * x[i];
     }
@@ -73,13 +73,13 @@ static void test_errors(void) {
     static float x[N_RANDOM];
     for (size_t i = 0; i < N_RANDOM; i++) x[i] = random_normal();
     for (size_t i = 0; i < sizeof of_ggml / sizeof *of_ggml; i++) {
-        double error = error_of(of_ggml[i].dtype, x, N_RANDOM);
+        double error = error_of(of_ggml[i].dtype, x);
         CHECK(error <= of_ggml[i].normal, "%s: %.5e of normal weights", dtype_info(of_ggml[i].dtype)->name,
               error);
     }
     for (size_t i = 0; i < N_RANDOM; i++) x[i] *= x[i] * x[i];
     for (size_t i = 0; i < sizeof of_ggml / sizeof *of_ggml; i++) {
-        double error = error_of(of_ggml[i].dtype, x, N_RANDOM);
+        double error = error_of(of_ggml[i].dtype, x);
         CHECK(error <= of_ggml[i].cubes, "%s: %.5e of their cubes", dtype_info(of_ggml[i].dtype)->name,
               error);
     }
@@ -264,7 +264,7 @@ static void test_small_weights(void) {
         state = 88172645463325252u;
         for (size_t i = 0; i < N_RANDOM; i++) x[i] = ldexpf(random_normal(), -exponent);
         for (size_t t = 0; t < N_TYPES; t++) {
-            const double error = sqrt(error_of(types[t], x, N_RANDOM));
+            const double error = sqrt(error_of(types[t], x));
             if (exponent == 0) plain[t] = error;
             CHECK(error < 1.5 * plain[t] + 0.01, "%s: 2^-%d, %g, and else %g", dtype_info(types[t])->name,
                   exponent, error, plain[t]);

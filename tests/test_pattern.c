@@ -79,10 +79,9 @@ static void open_pre(char *line, Pattern **patterns) {
 
 static void test_cases(void) {
     size_t n, n_texts = 0, n_pres = 0;
-    char *data = read_file("tests/data/tokenizer/patterns.cases", &n);
+    char *data = read_whole("tests/data/tokenizer/patterns.cases", &n);
     Pattern *patterns[MAX_PATTERNS + 1] = {NULL};
     bool is_pre = false;
-    CHECK(data, "patterns.cases is missing");
     for (char *line = data, *next; line && *line; line = next) {
         next = line + strcspn(line, "\n");
         if (*next) *next++ = '\0';

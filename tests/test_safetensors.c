@@ -81,9 +81,9 @@ static void test_headers(void) {
         refuse(cases[i].says);
     }
     static const unsigned char claims[] = {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, '{', '}'};
-    put("model.safetensors", claims, sizeof claims);
+    scratch_put("model.safetensors", claims, sizeof claims);
     refuse("no safetensors file, or cut: its header would have 4294967295 bytes of 10");
-    put("model.safetensors", claims, 7);
+    scratch_put("model.safetensors", claims, 7);
     refuse("has more than 7 bytes");
 }
 
@@ -116,8 +116,8 @@ static void test_several_files(void) {
     put_text("model.safetensors.index.json", "{\"metadata\": {}, \"weight_map\": {\"model.norm.weight\": "
                                              "\"model-2.safetensors\", \"model.embed_tokens.weight\": "
                                              "\"model-1.safetensors\", \"and\": \"model-2.safetensors\"}}");
-    const char *const paths[] = {scratch_folder, path_of("model-1.safetensors"),
-                                 path_of("model-2.safetensors")};
+    const char *const paths[] = {scratch_folder, scratch_file("model-1.safetensors"),
+                                 scratch_file("model-2.safetensors")};
     for (size_t i = 0; i < 3; i++) {
         Checkpoint *checkpoint = accept(paths[i]);
         if (!checkpoint) continue;
@@ -136,7 +136,7 @@ static void test_several_files(void) {
         put_safetensors(
             "model-2.safetensors",
             "{\"model.norm.weight\": {\"dtype\": \"BF16\", \"shape\": [4], \"data_offsets\": [0, 8]}}", 0, 8);
-        FILE *more = fopen(path_of("model-2.safetensors"), "ab");
+        FILE *more = fopen(scratch_file("model-2.safetensors"), "ab");
         CHECK(more && fputc(0, more) == 0 && fclose(more) == 0, "append");
         CHECK(checkpoint_changed(checkpoint), "the second file has not changed");
         put_safetensors(
@@ -485,7 +485,7 @@ static void test_tokenizer_texts(void) {
 static size_t count_accepted(const char *name, const void *bytes, size_t n) {
     static const unsigned char others[] = {0, '0', '9', '"', '}', ',', 'A', 0xff};
     size_t accepted = 0;
-    int file_out = open(path_of(name), O_WRONLY);
+    int file_out = open(scratch_file(name), O_WRONLY);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k <= sizeof others; k++) {
             const void *byte = k < sizeof others ? &others[k] : (const unsigned char *)bytes + i;
@@ -512,15 +512,15 @@ static void test_damage(void) {
     memcpy(bytes, &n, 8);
     memcpy(bytes + 8, header, sizeof header - 1);
     put_text("config.json", config);
-    put("model.safetensors", bytes, sizeof bytes);
+    scratch_put("model.safetensors", bytes, sizeof bytes);
     for (size_t i = sizeof bytes; i > 0; i--) {
-        CHECK(truncate(path_of("model.safetensors"), (off_t)i) == 0, "truncate");
+        CHECK(truncate(scratch_file("model.safetensors"), (off_t)i) == 0, "truncate");
         Checkpoint *checkpoint = checkpoint_open(scratch_folder, &error);
         CHECK((checkpoint != NULL) == (i == sizeof bytes), "%zu bytes of %zu: %s", i, sizeof bytes,
               error.message);
         checkpoint_close(checkpoint);
     }
-    put("model.safetensors", bytes, sizeof bytes);
+    scratch_put("model.safetensors", bytes, sizeof bytes);
     accepted += count_accepted("model.safetensors", bytes, sizeof bytes);
     accepted += count_accepted("config.json", config, sizeof config - 1);
     CHECK(accepted > 8 * 48 && accepted < 8 * sizeof bytes, "%zu were accepted", accepted);

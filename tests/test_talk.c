@@ -4,19 +4,9 @@
  */
 #include "chain.h"
 
-
 #define CHAT "--chat", "--temp", "0", "-t", "1"
 #define GO_ON "-i", "--temp", "0", "-t", "1"
 static const char model[] = "weights/model.gguf"; /* whose answers are text */
-
-/* In the scratch folder. */
-static const char *path_of(const char *name) {
-    static char paths[2][300];
-    static int last;
-    char *path = paths[last = !last];
-    snprintf(path, sizeof paths[0], "%s/%s", scratch_folder, name);
-    return path;
-}
 
 static const char *text_of(const char *path) {
     static char texts[2][1 << 16];
@@ -47,7 +37,7 @@ static bool is_raw(void) { return !(modes().c_lflag & ICANON); }
 /* Types into a chat, saves it, and compares what was said with the contents of that JSON. */
 static void check_said(const char *keys, const char *const *said) {
     write_chain("<|im_start|>");
-    const char *saved = path_of("saved");
+    const char *saved = scratch_file("saved");
     char command[400];
     unlink(saved);
     pid_t pid = start((const char *[]){"run", scratch_path(), CHAT, NULL});
@@ -83,7 +73,7 @@ static void test_lines(void) {
 /* -i goes on with an edited line as with a piped one. */
 static void test_goes_on(void) {
     char command[400];
-    const char *out = path_of("out"), *wanted = path_of("wanted");
+    const char *out = scratch_file("out"), *wanted = scratch_file("wanted");
     snprintf(command, sizeof command, "printf 'The Eiffel\\n and\\n' | %s %s -i --temp 0 -t 1 -n 6 >%s",
              run_path(), model, wanted);
     CHECK(system(command) == 0, "%s", command);
@@ -126,19 +116,19 @@ static void test_commands(void) {
                (const char *[]){"/", "/usr/bin x", " /help", "//", "/x1", NULL});
     check_said("/save\r/save /nowhere/x\rb\r/reset now\rc\r", (const char *[]){"c", NULL});
     check_said("b\r/system  Be brief \rc\r", (const char *[]){"c", NULL});
-    CHECK(strstr(text_of(path_of("saved")), "\"role\": \"system\", \"content\": \"Be brief\""), "%s",
-          text_of(path_of("saved")));
+    CHECK(strstr(text_of(scratch_file("saved")), "\"role\": \"system\", \"content\": \"Be brief\""), "%s",
+          text_of(scratch_file("saved")));
     check_said("/reset\rb\r/reset\rc\r", (const char *[]){"c", NULL});
     check_said("/system x\rb\r/reset\rc\r", (const char *[]){"c", NULL});
-    CHECK(strstr(text_of(path_of("saved")), "\"role\": \"system\", \"content\": \"x\""), "%s",
-          text_of(path_of("saved")));
+    CHECK(strstr(text_of(scratch_file("saved")), "\"role\": \"system\", \"content\": \"x\""), "%s",
+          text_of(scratch_file("saved")));
     check_said("/system x\r/system\rc\r", (const char *[]){"c", NULL});
-    CHECK(!strstr(text_of(path_of("saved")), "system"), "%s", text_of(path_of("saved")));
+    CHECK(!strstr(text_of(scratch_file("saved")), "system"), "%s", text_of(scratch_file("saved")));
 }
 
 /* Thoughts that a model keeps apart are saved apart, and shown where somebody sees them alone. */
 static void test_saves_thoughts(void) {
-    const char *saved = path_of("saved"), *out = path_of("out");
+    const char *saved = scratch_file("saved"), *out = scratch_file("out");
     char command[400];
     unlink(saved);
     write_chain("z"); /* which is unknown */
@@ -182,7 +172,7 @@ static void test_waits(void) {
     char folder[300], here[300];
     CHECK(getcwd(here, sizeof here), "no folder");
     char *run = realpath(run_path(), NULL), *file_of_model = realpath(model, NULL);
-    snprintf(folder, sizeof folder, "%s", path_of("folder"));
+    snprintf(folder, sizeof folder, "%s", scratch_file("folder"));
     mkdir(folder, 0700);
     CHECK(chdir(folder) == 0 && symlink(file_of_model, "model.bin") == 0, "no folder");
     pid_t pid = start_with(run, (const char *[]){"run", NULL}, NULL);
@@ -210,9 +200,9 @@ static void test_waits(void) {
 
 /* ---- Ctrl-C ---- */
 
-static bool ends_by(pid_t pid, int signal_number) {
+static bool is_interrupted(pid_t pid) {
     int status = finish(pid);
-    return WIFSIGNALED(status) && WTERMSIG(status) == signal_number;
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGINT;
 }
 
 /* In -i one ends the answer, and two end the program, during an answer as at the prompt. */
@@ -236,7 +226,7 @@ static void test_interrupts(void) {
     at = await("\033[J> \033[1;32m\033[0m", at);
     type("\003");
     struct termios after = modes();
-    CHECK(ends_by(pid, SIGINT), "Ctrl-C at the prompt");
+    CHECK(is_interrupted(pid), "Ctrl-C at the prompt");
     CHECK(at_first.c_lflag == after.c_lflag || (after.c_lflag & ICANON) == 0, "modes");
 
     pid = start((const char *[]){"run", scratch_path(), GO_ON, "-n", "-1", "-p", "on", NULL});
@@ -388,14 +378,14 @@ static void test_stderr_elsewhere(void) {
     char script[600];
     write_chain("<|im_start|>");
     snprintf(script, sizeof script, "%s %s --chat --temp 0 -t 1 2>%s", run_path(), scratch_path(),
-             path_of("err"));
+             scratch_file("err"));
     pid_t pid = start_with("/bin/sh", (const char *[]){"sh", "-c", script, NULL}, NULL);
     CHECK(!strstr(seen, "> "), "%s", seen);
     type("b\r");
     await("\033[2m<think>hmm</think>\033[0myes\r\n", 0);
     type("\004");
     CHECK(ends_well(pid), "Ctrl-D");
-    CHECK(!*text_of(path_of("err")), "%s", text_of(path_of("err")));
+    CHECK(!*text_of(scratch_file("err")), "%s", text_of(scratch_file("err")));
 }
 
 /* Another size draws the line anew. */
@@ -411,7 +401,7 @@ static void test_resize(void) {
     kill(pid, SIGWINCH); /* which the pool's threads do not take away from the one that reads */
     at = await("\033[1A\r\033[J> abcdefghij\r\r\nklmn\rklmn", at);
     type("\003\003");
-    CHECK(ends_by(pid, SIGINT), "Ctrl-C");
+    CHECK(is_interrupted(pid), "Ctrl-C");
 }
 
 /* Without a terminal that can, lines are as the terminal has them, and commands are commands. */
@@ -459,13 +449,13 @@ static void test_colours(void) {
         await(cases[i].coloured ? "> \033[1;32mx\033[0m" : "> x", at);
         type("\003\003");
         finish(pid);
-        pid = start_with(run_path(), arguments, path_of("out"));
+        pid = start_with(run_path(), arguments, scratch_file("out"));
         await("> ", 0);
         type("\004");
         CHECK(ends_well(pid), "case %zu", i);
         bool forced = cases[i].coloured && cases[i].option && strcmp(cases[i].option, "auto") != 0;
-        CHECK((strchr(text_of(path_of("out")), '\033') != NULL) == forced, "%zu: %s", i,
-              text_of(path_of("out")));
+        CHECK((strchr(text_of(scratch_file("out")), '\033') != NULL) == forced, "%zu: %s", i,
+              text_of(scratch_file("out")));
         unsetenv("NO_COLOR");
     }
     write_chain("<|im_start|>");

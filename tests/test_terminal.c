@@ -204,7 +204,7 @@ static int spawn(Where where, const char *input, const char *const *words) {
     close(in);
     if (where != FILES) {
         Output *to = where == ERR_TERMINAL ? &err : &out;
-        to->n = read_terminal(terminal[0], terminal[1], child, &status, to->bytes, 0, sizeof to->bytes);
+        to->n = read_terminal(terminal[0], terminal[1], child, &status, to->bytes, sizeof to->bytes);
     } else {
         waitpid(child, &status, 0);
     }

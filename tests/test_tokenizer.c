@@ -15,8 +15,7 @@ static const char sentencepiece[] = "tests/data/tokenizer/sentencepiece.gguf";
 static void check_cases(const char *vocabulary, const char *cases) {
     Opened opened = open_tokenizer(vocabulary);
     size_t n, n_cases = 0;
-    char *data = read_file(cases, &n);
-    CHECK(data, "%s is missing", cases);
+    char *data = read_whole(cases, &n);
     for (char *line = data ? strtok(data, "\n") : NULL; line && opened.tokenizer; line = strtok(NULL, "\n")) {
         char *bytes = malloc(strlen(line)), *at;
         if (strncmp(line, "encode ", 7) == 0) {
@@ -69,9 +68,9 @@ static void check_vectors(const char *vocabulary, size_t n_expected) {
     char path[320];
     size_t n_texts = 0, n_ids, n_cases = 0;
     snprintf(path, sizeof path, "%s.inp", vocabulary);
-    char *texts = read_file(path, &n_texts);
+    char *texts = read_whole(path, &n_texts);
     snprintf(path, sizeof path, "%s.out", vocabulary);
-    char *ids = read_file(path, &n_ids);
+    char *ids = read_whole(path, &n_ids);
     Opened opened = open_tokenizer(vocabulary);
     char *text = texts, *line = ids, *end;
     while (text && line && opened.tokenizer && *text) {

@@ -36,7 +36,7 @@ static void add_both(size_t n, size_t shift) {
 
 static void put_archive(bool zip64) {
     archive_end(&archive, zip64);
-    put("pytorch_model.bin", archive.bytes, archive.n);
+    scratch_put("pytorch_model.bin", archive.bytes, archive.n);
 }
 
 static void end(size_t n) {
@@ -63,7 +63,7 @@ static void test_places(void) {
     put_config(CONFIG("llama", "true"));
     for (size_t shift = 0; shift < 5; shift++) {
         put_good(shift % 2 == 0, shift);
-        Checkpoint *checkpoint = accept(shift ? scratch_folder : path_of("pytorch_model.bin"));
+        Checkpoint *checkpoint = accept(shift ? scratch_folder : scratch_file("pytorch_model.bin"));
         if (!checkpoint) continue;
         const Tensor *wte = checkpoint_find(checkpoint, "token_embd.weight"),
                      *gain = checkpoint_find(checkpoint, "output_norm.weight");
@@ -410,7 +410,7 @@ static void test_archives(void) {
         unsigned char *at = archive.bytes;
         for (size_t k = 0; memcmp(at, cases[i].mark, 4) != 0 || k++ < cases[i].nth;) at++;
         memcpy(at + cases[i].at, &cases[i].value, cases[i].n);
-        put("pytorch_model.bin", archive.bytes, archive.n);
+        scratch_put("pytorch_model.bin", archive.bytes, archive.n);
         if (cases[i].says)
             refuse(cases[i].says);
         else
@@ -422,7 +422,7 @@ static void test_archives(void) {
         while (memcmp(at, wide[i].mark, 4) != 0) at++;
         if (i == 13) at[56] = 7; /* an id that is another field's */
         if (i != 13) memcpy(at + wide[i].at, &wide[i].value, wide[i].n);
-        put("pytorch_model.bin", archive.bytes, archive.n);
+        scratch_put("pytorch_model.bin", archive.bytes, archive.n);
         if (wide[i].says)
             refuse(wide[i].says);
         else
@@ -482,19 +482,19 @@ static void test_entries(void) {
     archive.n = archive.n_entries = 0;
     put_archive(false);
     refuse("not a checkpoint");
-    put("pytorch_model.bin", "PK\3\4PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0",
-        26); /* its directory is empty */
+    scratch_put("pytorch_model.bin", "PK\3\4PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0",
+                26); /* its directory is empty */
     refuse("it has no data.pkl");
     put_good(true, 0); /* sizes that end beyond 2^64, in the record; the entry's own header leaves them out */
     unsigned char *at = archive.bytes;
     while (memcmp(at, "PK\1\2", 4) != 0) at++;
     memset(at + 60, 0xff, 16);
-    put("pytorch_model.bin", archive.bytes, archive.n);
+    scratch_put("pytorch_model.bin", archive.bytes, archive.n);
     refuse("does not lie before the directory");
     put_good(false, 0); /* too near to the end of the file for a header */
     for (at = archive.bytes; memcmp(at, "PK\1\2", 4) != 0;) at++;
     memcpy(at + 42, &(uint32_t){(uint32_t)archive.n - 9}, 4);
-    put("pytorch_model.bin", archive.bytes, archive.n);
+    scratch_put("pytorch_model.bin", archive.bytes, archive.n);
     refuse("is not where the directory says");
 }
 
@@ -511,21 +511,21 @@ static void test_other_files(void) {
     };
     put_config(CONFIG("llama", "true"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        put("pytorch_model.bin", cases[i].bytes, strlen(cases[i].bytes));
+        scratch_put("pytorch_model.bin", cases[i].bytes, strlen(cases[i].bytes));
         refuse(cases[i].says);
     }
-    put("pytorch_model.bin.index.json", "{}", 2); /* is not looked at beside the whole */
+    scratch_put("pytorch_model.bin.index.json", "{}", 2); /* is not looked at beside the whole */
     put_good(false, 0);
     checkpoint_close(accept(scratch_folder));
-    unlink(path_of("pytorch_model.bin"));
+    unlink(scratch_file("pytorch_model.bin"));
     refuse("pytorch_model.bin.index.json has no \"weight_map\"");
-    unlink(path_of("pytorch_model.bin.index.json"));
+    unlink(scratch_file("pytorch_model.bin.index.json"));
     put_good(false, 0);
-    put("model.safetensors", "", 0); /* is read where it is */
+    scratch_put("model.safetensors", "", 0); /* is read where it is */
     refuse("model.safetensors: the file is empty");
-    unlink(path_of("model.safetensors"));
-    unlink(path_of("config.json"));
-    Checkpoint *checkpoint = checkpoint_open(path_of("pytorch_model.bin"), &error);
+    unlink(scratch_file("model.safetensors"));
+    unlink(scratch_file("config.json"));
+    Checkpoint *checkpoint = checkpoint_open(scratch_file("pytorch_model.bin"), &error);
     CHECK(!checkpoint && strstr(error.message, "a PyTorch file without the config.json"), "%s",
           error.message);
     checkpoint_close(checkpoint);
@@ -592,13 +592,13 @@ static void test_damage(void) {
     for (int zip64 = 0; zip64 < 2; zip64++) {
         put_good(zip64, 0);
         for (size_t i = archive.n - 1; i > 0; i--) {
-            CHECK(truncate(path_of("pytorch_model.bin"), (off_t)i) == 0, "truncate");
+            CHECK(truncate(scratch_file("pytorch_model.bin"), (off_t)i) == 0, "truncate");
             Checkpoint *checkpoint = checkpoint_open(scratch_folder, &error);
             CHECK(!checkpoint, "%zu bytes of %zu", i, archive.n);
             checkpoint_close(checkpoint);
         }
-        put("pytorch_model.bin", archive.bytes, archive.n);
-        int file = open(path_of("pytorch_model.bin"), O_WRONLY);
+        scratch_put("pytorch_model.bin", archive.bytes, archive.n);
+        int file = open(scratch_file("pytorch_model.bin"), O_WRONLY);
         for (size_t i = 0; i < archive.n; i++)
             for (size_t k = 0; k <= sizeof others; k++) {
                 const void *byte = k < sizeof others ? &others[k] : archive.bytes + i;
@@ -629,8 +629,8 @@ int main(void) {
     RUN(test_memo);
     RUN(test_bombs);
     RUN(test_damage);
-    unlink(path_of("config.json"));
-    unlink(path_of("pytorch_model.bin"));
+    unlink(scratch_file("config.json"));
+    unlink(scratch_file("pytorch_model.bin"));
     scratch_end();
     return test_end();
 }

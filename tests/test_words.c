@@ -512,7 +512,7 @@ static void test_view(void) {
 static void write_case(const char *json) {
     n_file = strlen(json);
     memcpy(file, json, n_file);
-    save("case.json");
+    scratch_put("case.json", file, n_file);
 }
 
 static void test_case_words(void) {

@@ -8,13 +8,8 @@
 #include <sys/stat.h>
 
 static inline void write_file(const char *name, const char *text, size_t n) {
-    char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
-    unlink(path);
-    FILE *file = text ? fopen(path, "wb") : NULL;
-    if (!file) return;
-    fwrite(text, 1, n, file);
-    fclose(file);
+    unlink(scratch_file(name));
+    if (text) scratch_put(name, text, n);
 }
 
 /* A tokenizer of a folder with these two files; `config` may be NULL. */

@@ -13,19 +13,6 @@ static inline Opened open_tokenizer(const char *path) {
     return opened;
 }
 
-static inline char *read_file(const char *path, size_t *n) {
-    FILE *file = fopen(path, "rb");
-    if (!file) return NULL;
-    fseek(file, 0, SEEK_END);
-    *n = (size_t)ftell(file);
-    rewind(file);
-    char *data = malloc(*n + 1);
-    *n = fread(data, 1, *n, file);
-    data[*n] = 0;
-    fclose(file);
-    return data;
-}
-
 static inline Tokens encode(const Tokenizer *tokenizer, const char *text, size_t n, unsigned flags) {
     Tokens tokens = {0};
     Error error = {{0}};

@@ -22,18 +22,9 @@ static void fill(Gguf *gguf, const char *name, size_t from, size_t n, float valu
         memcpy(file + gguf_find_tensor(gguf, name)->data_at + 4 * i, &value, sizeof value);
 }
 
-static void save(const char *name) {
-    char path[sizeof scratch_folder + 32];
-    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
-    FILE *to = fopen(path, "wb");
-    if (to && fwrite(file, 1, n_file, to) == n_file && fclose(to) == 0) return;
-    perror(path);
-    exit(1);
-}
-
 static void save_model(Gguf *gguf, const char *name) {
     n_file = gguf_write(gguf, file);
-    save(name);
+    scratch_put(name, file, n_file);
 }
 
 /* With other texts for the last three tokens, the last of which is always a token where it stands. */
@@ -81,39 +72,39 @@ static void make_models(void) {
     fill(&gguf, "blk.0.ffn_down.weight", 0, D_MODEL * D_FF, 0);
     fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1);
     fill(&gguf, "output_norm.weight", 0, D_MODEL, 1);
-    save("same");
+    scratch_put("same", file, n_file);
     fill(&gguf, "token_embd.weight", 2 * D_MODEL, D_MODEL, 2); /* but </s> is likelier */
-    save("ends");
+    scratch_put("ends", file, n_file);
     fill(&gguf, "output_norm.weight", 0, D_MODEL, NAN);
-    save("nan");
+    scratch_put("nan", file, n_file);
     fill(&gguf, "output_norm.weight", 0, D_MODEL, 1);
     fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1e6f);
-    save("loud");
+    scratch_put("loud", file, n_file);
     fill(&gguf, "token_embd.weight", 0, N_VOCAB * D_MODEL, 1);
     fill(&gguf, "token_embd.weight", 5 * D_MODEL, D_MODEL, 0); /* "a" is nowhere */
-    save("hollow");
+    scratch_put("hollow", file, n_file);
     fill(&gguf, "token_embd.weight", 5 * D_MODEL, D_MODEL, 1);
     fill(&gguf, "token_embd.weight", 7 * D_MODEL, 1, INFINITY);
-    save("endless");
+    scratch_put("endless", file, n_file);
 
     /* Heads that look, and give nothing; weights that are no numbers; a head that looks at its sink alone. */
     gguf = good_model(LLAMA);
     n_file = gguf_write(&gguf, file);
     fill(&gguf, "blk.0.attn_v.weight", 0, D_KV * D_MODEL, 0);
-    save("deaf");
+    scratch_put("deaf", file, n_file);
     fill(&gguf, "blk.0.attn_v.weight", 0, D_KV * D_MODEL, NAN);
-    save("broken");
+    scratch_put("broken", file, n_file);
     gguf = good_model(LLAMA);
     gguf_tensor(&gguf, "blk.0.attn_sinks.weight", T_F32, 0, N_HEAD);
     n_file = gguf_write(&gguf, file);
     fill(&gguf, "blk.0.attn_sinks.weight", 0, N_HEAD, 1e9f);
-    save("sunk");
+    scratch_put("sunk", file, n_file);
 
     gguf = good_model(LLAMA); /* a token that breaks what follows it */
     gguf_tensor(&gguf, "output.weight", T_F32, N_VOCAB, D_MODEL);
     n_file = gguf_write(&gguf, file);
     fill(&gguf, "token_embd.weight", 6 * D_MODEL, D_MODEL, NAN);
-    save("unsung");
+    scratch_put("unsung", file, n_file);
     gguf = model_as("gemma2"); /* queries are cut, and then normed; scores have a cap */
     gguf_f32(&gguf, "gemma2.attention.clamp_kqv", 0.1f);
     gguf_f32(&gguf, "gemma2.attn_logit_softcapping", 0.5f);
@@ -150,7 +141,7 @@ static void make_models(void) {
     gguf = good_model(LLAMA);
     n_file = gguf_write(&gguf, file);
     fill(&gguf, "blk.0.attn_q.weight", 0, D_MODEL * D_MODEL, NAN);
-    save("scoreless");
+    scratch_put("scoreless", file, n_file);
     gguf = good_model(LLAMA); /* "a" or "b" comes next, and nothing finite behind it */
     gguf_tensor(&gguf, "output.weight", T_F32, N_VOCAB, D_MODEL);
     n_file = gguf_write(&gguf, file);
@@ -158,7 +149,7 @@ static void make_models(void) {
     fill(&gguf, "output.weight", 5 * D_MODEL, D_MODEL, 100);
     fill(&gguf, "output.weight", 6 * D_MODEL, D_MODEL, -100);
     fill(&gguf, "token_embd.weight", 5 * D_MODEL, 2 * D_MODEL, INFINITY);
-    save("late");
+    scratch_put("late", file, n_file);
 
     /* Three tokens, vectors of 4 numbers, heads of 6. */
     gguf = good_model(LLAMA);
@@ -209,7 +200,7 @@ static void make_models(void) {
     for (size_t i = 0; i < gguf.n_tensors; i++)
         if (strstr(gguf.tensors[i].name, ".attn_v.") || strstr(gguf.tensors[i].name, ".attn_output."))
             fill(&gguf, gguf.tensors[i].name, 0, gguf.tensors[i].n_bytes / 4, 0);
-    save("still");
+    scratch_put("still", file, n_file);
 }
 
 /* ---- Commands ---- */
@@ -252,7 +243,7 @@ static int shell(int columns, const char *command) {
     }
     close(err[1]);
     if (columns) {
-        read_all(err[0], read_terminal(out[0], out[1], child, &status, text, 0, sizeof text));
+        read_all(err[0], read_terminal(out[0], out[1], child, &status, text, sizeof text));
     } else {
         close(out[1]);
         read_all(err[0], read_all(out[0], 0));
@@ -298,7 +289,7 @@ static inline void check_cases(const Case *cases, size_t n) {
 static void write_text(const char *name, const char *unit, size_t times) {
     n_file = 0;
     for (size_t i = 0; i < times; i++, n_file += strlen(unit)) memcpy(file + n_file, unit, strlen(unit));
-    save(name);
+    scratch_put(name, file, n_file);
 }
 
 static void set_program(const char *variable, const char *from, const char *fallback) {
