@@ -181,8 +181,6 @@
     byId('pattern').hidden = !isPattern;
     byId('values').hidden = !isPattern;
     byId('no-sink').parentElement.hidden = !isPattern;
-    for (const radio of document.querySelectorAll('input[name=shape]')) radio.checked = radio.value === shape;
-    for (const radio of document.querySelectorAll('input[name=by]')) radio.checked = radio.value === state.by;
     byId('no-sink').checked = state.noSink;
     document.querySelector('input[name=by][value=value]').disabled = !run.norms.output; // gated heads
     if (range && range[0] >= run.n) range = null;
@@ -231,17 +229,12 @@
     const sum = row.reduce((a, b) => a + b, 0);
     const shown = order.filter((key) => row[key] > 0);
     const others = sum - shown.reduce((total, key) => total + row[key], 0);
-    const list = make('ol', { class: 'bars' }, ...shown.map((key) => make(
-      'li', {}, make('span', {}, placeOf(key)), makeBar(row[key] / largest), make('span', {}, weightText(row[key])),
-    )));
+    const item = (title, weight, className) => make('li', { class: className }, make('span', {}, title), makeBar(weight / largest), make('span', {}, weightText(weight)));
+    const list = make('ol', { class: 'bars' }, ...shown.map((key) => item(placeOf(key), row[key])));
     if (sum === 0) list.append(make('li', { class: 'dim' }, say('nothing is left')));
-    else if (query + 1 > shown.length) {
-      list.append(make('li', { class: 'dim' }, make('span', {}, say('others', query + 1 - shown.length)), makeBar(others / largest), make('span', {}, weightText(others))));
-    }
-    if (run.facts.sinks && shownRun().hasScores(query) && state.by === 'weight' && !state.noSink) {
-      const learned = shownRun().learnedShare(name, query);
-      list.append(make('li', { class: 'dim' }, make('span', {}, say('score learned_sink')), makeBar(learned), make('span', {}, weightText(learned))));
-    }
+    else if (query + 1 > shown.length) list.append(item(say('others', query + 1 - shown.length), others, 'dim'));
+    if (run.facts.sinks && shownRun().hasScores(query) && state.by === 'weight' && !state.noSink)
+      list.append(item(say('score learned_sink'), shownRun().learnedShare(name, query), 'dim'));
     return make('div', { style: { '--mark': coloursOfHeads[place] } }, make('h3', {}, make('span', { class: 'chip' }, name), ` ${say('looks from')} `, placeOf(query)), list);
   }
 
@@ -325,8 +318,8 @@
     drawText();
   });
 
-  for (const radio of document.querySelectorAll('input[name=shape]')) radio.addEventListener('change', () => change({ shape: radio.value }));
-  for (const radio of document.querySelectorAll('input[name=by]')) radio.addEventListener('change', () => change({ by: radio.value }));
+  bindChoice('shape');
+  bindChoice('by');
   byId('no-sink').addEventListener('change', (event) => change({ noSink: event.target.checked }));
 
   addPart(['run'], () => {

@@ -167,6 +167,24 @@ function makeBar(share, className = '', before = null) {
   return make('span', { class: `bar-of ${className}${before !== null ? ' compared' : ''}`, style });
 }
 
+/* An item of a list of bars: a name, its bar, and a number. */
+const makeBarItem = (name, bar, number, attributes = {}) => make('li', attributes, make('bdi', {}, name), bar, make('span', {}, number));
+
+/* A name and what is to be said of it, for a list of such. */
+const makeFact = (name, key, ...value) => make('div', {}, make('dt', {}, name), make('dd', { 'data-key': key }, ...value));
+
+/* The radio buttons that are called as a member of the state choose it. */
+function bindChoice(key) {
+  const radios = document.querySelectorAll(`input[name=${key}]`);
+  for (const radio of radios) radio.addEventListener('change', () => change({ [key]: radio.value }));
+  addPart([key], () => {
+    for (const radio of radios) radio.checked = radio.value === state[key];
+  }, 'always');
+}
+
+/* Numbers two by two, as lists of tokens have them: an id, and what is said of it. */
+const pairsOf = (flat) => Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]);
+
 /* Bytes and numbers from base64. */
 function bytesOf(base64) {
   const text = atob(base64);

@@ -28,7 +28,7 @@
   function drawSwitch(ablation) {
     const names = ablation.changed.length > 3 ? say('heads', ablation.changed.length) : ablation.changed.join(', ');
     const input = make('input', { type: 'checkbox', id: 'without-input', on: { change: () => change({ off: input.checked ? Object.fromEntries(ablation.changed.map((name, i) => [name, ablation.factors?.[i] ?? 0])) : {} }) } });
-    input.checked = Object.keys(state.off).length > 0;
+    input.checked = isAnyOff();
     return make('label', { class: 'switch', id: 'without' }, input, ` ${say('without', names)}`);
   }
 

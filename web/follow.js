@@ -114,7 +114,7 @@ function refuseText(message) {
     return;
   }
   underWay = null;
-  problem = state.text === '' ? say('no text') : message.replace(/^study: /, '');
+  problem = state.text === '' ? say('no text') : message;
   touch('problem');
 }
 

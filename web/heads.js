@@ -118,7 +118,7 @@ const HEAD_SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entrop
     placeThumbs();
   }
 
-  const isOfUnchanged = () => measured.value === 'repeat' && Object.keys(state.off).length > 0;
+  const isOfUnchanged = () => measured.value === 'repeat' && isAnyOff();
 
   function drawScores() {
     byId('measured-of').hidden = !isOfUnchanged();
@@ -155,7 +155,7 @@ const HEAD_SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entrop
   }
 
   function meanings() {
-    return make('dl', { class: 'meanings' }, ...['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entropy_share', 'distance'].map((key) => make('div', {}, make('dt', {}, say(`score ${key}`)), make('dd', {}, say(`meaning ${key}`)))));
+    return make('dl', { class: 'meanings' }, ...HEAD_SCORES.filter((key) => key !== 'learned_sink').map((key) => makeFact(say(`score ${key}`), null, say(`meaning ${key}`))));
   }
 
   function drawNote() {

@@ -29,9 +29,7 @@
     const answer = shownRun().lens[position];
     if (!answer || !columns[column]) return null;
     const [p, rank, ...flat] = answer.rows[column];
-    const top = [];
-    for (let i = 0; i < flat.length; i += 2) top.push({ id: flat[i], p: flat[i + 1] });
-    return { p, rank, top, final: answer.final };
+    return { p, rank, top: pairsOf(flat), final: answer.final };
   }
 
   function makeRow(position) {
@@ -41,8 +39,8 @@
     for (let column = 0; column < columns.length; column++) {
       const answer = answerAt({ position, column });
       row.append(answer
-        ? make('span', { role: 'gridcell', class: answer.top[0].id === answer.final ? 'agrees' : null, style: { '--share': share(answer.p) }, 'data-column': column },
-          make('bdi', {}, labelOfId(answer.top[0].id)))
+        ? make('span', { role: 'gridcell', class: answer.top[0][0] === answer.final ? 'agrees' : null, style: { '--share': share(answer.p) }, 'data-column': column },
+          make('bdi', {}, labelOfId(answer.top[0][0])))
         : make('span', { role: 'gridcell', 'data-column': column }, unanswered('rest') ? '–' : '…'));
     }
     return row;
@@ -73,15 +71,13 @@
       readout.replaceChildren();
       return;
     }
-    const fact = (name, key, ...value) => make('div', {}, make('dt', {}, name), make('dd', { 'data-key': key }, ...value));
     const [before, behind] = say('lens place', columns[cell.column], '|').split('|');
     readout.replaceChildren(
       make('h3', {}, make('span', { class: 'dim' }, before), placeOf(cell.position), make('span', { class: 'dim' }, behind)),
-      make('dl', {}, fact(say('final answer'), 'final', make('bdi', {}, labelOfId(answer.final))),
-        fact(say('its probability'), 'p', percent(answer.p)), fact(say('its rank'), 'rank', String(answer.rank))),
+      make('dl', {}, makeFact(say('final answer'), 'final', make('bdi', {}, labelOfId(answer.final))),
+        makeFact(say('its probability'), 'p', percent(answer.p)), makeFact(say('its rank'), 'rank', String(answer.rank))),
       make('p', { class: 'dim' }, say('likeliest here')),
-      make('ol', { class: 'bars' }, ...answer.top.map((token) => make('li', { class: token.id === answer.final ? 'itself' : null },
-        make('bdi', {}, labelOfId(token.id)), makeBar(token.p), make('span', {}, percent(token.p))))),
+      make('ol', { class: 'bars' }, ...answer.top.map(([id, p]) => makeBarItem(labelOfId(id), makeBar(p), percent(p), { class: id === answer.final ? 'itself' : null }))),
     );
   }
 

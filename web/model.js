@@ -127,9 +127,8 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
   function drawShares() {
     const amounts = [...buttons.keys()].map((name) => [name, writtenBy(name, state.query)]);
     const most = Math.max(...amounts.map(([, amount]) => amount ?? 0)) || 1;
-    const isOff = Object.keys(state.off).length > 0;
-    boxes.classList.toggle('unchanged', isOff); // heads are named after scores on random tokens
-    byId('named-of').hidden = !isOff;
+    boxes.classList.toggle('unchanged', isAnyOff()); // heads are named after scores on random tokens
+    byId('named-of').hidden = !isAnyOff();
     for (const [name, amount] of amounts) {
       const box = buttons.get(name);
       box.style.setProperty('--share', share((amount ?? 0) / most));
@@ -171,7 +170,7 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     const parts = [make('b', {}, [name, name.includes('H') && nameOfHead(name)].filter(Boolean).join(' · '))];
     if (name.includes('H')) {
       const row = shownRun().weightsAt(name, state.query);
-      const key = row.reduce((best, weight, i) => (weight > row[best] ? i : best), 0);
+      const key = heaviestKey(row);
       const label = scoresOfHeads('repeat')?.[name]?.label;
       if (label) parts.push(make('p', {}, say(`meaning ${label}`)));
       parts.push(make('p', {}, say('looks most', placeOf(key), row[key].toFixed(2))));
@@ -208,14 +207,13 @@ const toggle = (name) => setFactor(name, name in state.off ? 1 : 0);
     const answer = shownRun().lens[state.query];
     const guess = guessAfter(layer, state.query);
     const stream = shownRun().writes.resid[layer + 1]?.[state.query];
-    const flat = answer ? answer.rows[guess.column].slice(2) : [];
-    const rows = Array.from({ length: flat.length / 2 }, (_, i) => ({ id: flat[2 * i], p: flat[2 * i + 1] }));
+    const top = answer ? pairsOf(answer.rows[guess.column].slice(2)) : [];
     redraw(
       flow,
       make('p', {}, say(part === 'embed' ? 'meaning embed' : part === 'logits' ? 'meaning logits' : 'meaning stream', labelOf(state.query), layer)),
       stream ? make('p', { class: 'dim' }, say('stream length', stream.toPrecision(3))) : '',
       guess ? make('p', { class: 'dim' }, say('final here', isolate(labelOfId(guess.final)), percent(guess.finalP), guess.finalRank)) : '',
-      make('ol', { class: 'bars' }, ...rows.map(({ id, p }) => make('li', {}, make('bdi', {}, labelOfId(id)), makeBar(p), make('span', {}, percent(p))))),
+      make('ol', { class: 'bars' }, ...top.map(([id, p]) => makeBarItem(labelOfId(id), makeBar(p), percent(p)))),
     );
   }
 

@@ -8,9 +8,7 @@
 /* {entropy, top: [{id, logit, p}]} after a position; p at temperature 1, unfiltered. */
 function distributionAfter(position, of = shownRun()) {
   const { entropy_nats: entropy, log_sum: logSum, top: flat } = of.next[position];
-  const top = [];
-  for (let i = 0; i < flat.length; i += 2) top.push({ id: flat[i], logit: flat[i + 1], p: Math.exp(flat[i + 1] - logSum) });
-  return { entropy, top };
+  return { entropy, top: pairsOf(flat).map(([id, logit]) => ({ id, logit, p: Math.exp(logit - logSum) })) };
 }
 
 /* The bounds of any token's probability, [least, most]: one that such a list does not have is no likelier than its last. */
@@ -262,7 +260,7 @@ function remember(...texts) {
       return;
     }
     const options = ['--draw', String(writing.drawn), '--seed', String(state.seed), ...Sampling.options(), '--top', '1'];
-    if (Object.keys(state.off).length > 0) options.push('--ablate', keyOfOff(state.off));
+    if (isAnyOff()) options.push('--ablate', keyOfOff(state.off));
     want('drawn', asked('next', ...options), ({ drawn }) => {
       if (!writing) return;
       if (drawn.end) {

@@ -39,7 +39,7 @@
         touch('patch');
       };
       const view = which === 'clean' ? asked('next') : ['next', '-p', text, run.bos ? '--bos' : '--no-bos'];
-      want(which, [...view, '--top', String(LISTED)], (answer) => keep({ answer }), (message) => keep({ message: message.replace(/^study: /, '') }));
+      want(which, [...view, '--top', String(LISTED)], (answer) => keep({ answer }), (message) => keep({ message }));
     }
   }
 
@@ -125,7 +125,7 @@
       touch(grid.going ? 'patch going' : 'patch');
     }, (message) => {
       grid.going = false;
-      grid.message = message.replace(/^study: /, '');
+      grid.message = message;
       touch('patch');
     });
   }
@@ -275,7 +275,6 @@
     byId('patch-refusal').textContent = refusal();
     byId('patch-controls').hidden = !pair()?.fits;
     byId('patch-unchanged').hidden = !isChanged();
-    for (const input of document.querySelectorAll('input[name=patched]')) input.checked = input.value === state.patched;
     drawChoices();
     drawGrid();
     drawProgress();
@@ -308,7 +307,7 @@
   byId('patch-run').addEventListener('click', () => (goingOne() ? stop() : start()));
   byId('answer').addEventListener('change', (event) => change({ answer: Number(event.target.value) }));
   byId('wrong').addEventListener('change', (event) => change({ wrong: Number(event.target.value) }));
-  for (const input of document.querySelectorAll('input[name=patched]')) input.addEventListener('change', () => change({ patched: input.value }));
+  bindChoice('patched');
   frame.addEventListener('pointerover', (event) => {
     const place = cellAt(event);
     if (!place) return;

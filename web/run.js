@@ -123,7 +123,7 @@ class Run {
 
   /* Takes the answer of `explain`: the writing of some layers' heads at a position. */
   takeExplained({ query, heads }, layers) {
-    const tokens = (flat) => Array.from({ length: flat.length / 2 }, (_, j) => ({ ...this.tokenOf(flat[2 * j]), effect: flat[2 * j + 1] }));
+    const tokens = (flat) => pairsOf(flat).map(([id, effect]) => ({ ...this.tokenOf(id), effect }));
     heads.forEach((layer, i) => layer.forEach(({ output_norm: norm, raised, lowered }, head) => {
       this.explained.set(`L${layers[i]}H${head} ${query}`, { output_norm: norm, raised: tokens(raised), lowered: tokens(lowered) });
     }));
@@ -233,6 +233,9 @@ function softmax(scores, sink) {
 /* Names of all heads whose patterns there are. */
 const headNames = () => run.facts.patterns.layers.flatMap((layer) => Array.from({ length: run.facts.n_head }, (_, head) => `L${layer}H${head}`));
 
+/* The key that gets most of a row; of equals the first. */
+const heaviestKey = (row) => row.reduce((best, weight, key) => (weight > row[best] ? key : best), 0);
+
 /* A row as the controls ask: × ‖v W_O‖, and without key 0, in this order, as `study attend`. */
 function shownAt(name, query) {
   const row = shownRun().weightsAt(name, query);
@@ -252,9 +255,10 @@ function shownAt(name, query) {
  * The numbers with the changes made, or as the model is. While something is changed and its numbers are not there, those
  * shown are not what was asked for, and say so.
  */
-const isChanged = () => run.without?.n === run.n && Object.keys(state.off).length > 0 && run.without.key === keyOfOff(state.off);
+const isAnyOff = () => Object.keys(state.off).length > 0;
+const isChanged = () => run.without?.n === run.n && isAnyOff() && run.without.key === keyOfOff(state.off);
 const shownRun = () => (isChanged() ? run.without : run);
-const isBehind = () => Object.keys(state.off).length > 0 && !isChanged();
+const isBehind = () => isAnyOff() && !isChanged();
 
 const MAX_CHOSEN = 6;
 let coloursOfHeads = []; // of the chosen ones, in turn

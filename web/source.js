@@ -119,9 +119,10 @@ async function askNext() {
   } catch (error) {
     if (isNewest() && error.name === 'AbortError') wanted.set(kind, question); // it waits for what is more urgent
     else if (isNewest()) {
-      refusals.set(kind, error.message.replace(/^study: /, ''));
+      const message = error.message.replace(/^study: /, '');
+      refusals.set(kind, message);
       touch('unanswered');
-      question.fail(error.message);
+      question.fail(message);
     }
   } finally {
     asking = null;

@@ -51,12 +51,14 @@
     const { row, head } = run.place(name);
     const slope = run.facts.slopes ? run.facts.slopes[row][head] : 0;
     const dot = (key) => (run.facts.score_cap === null ? (scores[key] + slope * (query - key)) / run.facts.score_scale : NaN); // as measures/scores.c
-    const seen = Array.from(scores.keys()).filter((key) => scores[key] !== -Infinity);
-    return { keys: seen.map((key) => ({ key, dot: dot(key), score: scores[key], weight: weights[key], norm: norms[key] })), hidden: scores.length - seen.length, learned: shown.learnedShare(name, query) };
+    const keys = Array.from(scores.keys()).filter((key) => scores[key] !== -Infinity);
+    return { keys: keys.map((key) => ({ key, dot: dot(key), score: scores[key], weight: weights[key], norm: norms[key] })), learned: shown.learnedShare(name, query) };
   }
 
   /* The heaviest keys in the order of the text. */
   const heaviest = (keys, n) => [...keys].sort((a, b) => b.weight - a.weight).slice(0, n).sort((a, b) => a.key - b.key);
+
+  const weightOf = (keys) => keys.reduce((sum, one) => sum + one.weight, 0);
 
   function drawPlace(name) {
     const { facts } = run;
@@ -98,7 +100,7 @@
     const [name] = state.heads;
     const known = rowOf(name, state.query);
     const picture = byId('picture');
-    byId('picture').hidden = !known;
+    picture.hidden = !known;
     if (!known) return;
     const keys = heaviest(known.keys, FEW);
     const masked = Array.from({ length: Math.min(MASKED, run.n - 1 - state.query) }, (_, i) => state.query + 1 + i);
@@ -106,13 +108,13 @@
     const numberOf = (one) => (at === 1 ? one.dot : at < 4 ? one.score : one.weight);
     const axis = axisOf(at < 4 ? keys.flatMap(({ dot, score }) => [dot, score]) : [0, 1]);
     const textOf = (one) => [fixed(one.dot, 2), fixed(one.score, 2), `${fixed(one.score, 2)} + 0`, percent(one.weight), `${one.weight.toFixed(3)} × ${one.norm.toFixed(2)}`][at - 1];
-    const ids = [...keys.map(({ key }) => key), ...masked].join(' ');
-    const fresh = picture.dataset.of !== `${name} ${state.query} ${ids} ${state.language}`;
-    if (fresh) {
-      picture.dataset.of = `${name} ${state.query} ${ids} ${state.language}`;
+    const drawn = [...keys.map(({ key }) => key), ...masked];
+    const of = `${name} ${state.query} ${drawn.join(' ')} ${state.language}`;
+    if (picture.dataset.of !== of) {
+      picture.dataset.of = of;
       picture.replaceChildren(
         make('div', { class: 'asks' }, make('span', { class: 'dim' }, say('query asks')), make('b', {}, make('bdi', {}, labelOf(state.query)))),
-        make('ol', { class: 'answers' }, ...[...keys.map(({ key }) => key), ...masked].map((key) => make('li', { 'data-key': key }, make('bdi', {}, labelOf(key)), make('span', { class: 'bar-of' }), make('output', {})))),
+        make('ol', { class: 'answers' }, ...drawn.map((key) => make('li', { 'data-key': key }, make('bdi', {}, labelOf(key)), make('span', { class: 'bar-of' }), make('output', {})))),
         draw('svg', { class: 'wires', 'aria-hidden': 'true' }),
         make('div', { class: 'sum' }, make('span', { class: 'dim' }, say('values flow')), make('div', { class: 'stack' }), make('p', {})),
       );
@@ -122,20 +124,21 @@
     const rows = [...picture.querySelectorAll('.answers li')];
     keys.forEach((one, i) => {
       const [from, part] = axis(numberOf(one));
-      rows[i].querySelector('.bar-of').style.setProperty('--share', share(part));
-      rows[i].querySelector('.bar-of').style.setProperty('--at', `${(100 * from / (1 - part) || 0).toFixed(2)}%`); // as CSS places a background
-      rows[i].querySelector('.bar-of').classList.toggle('negative', numberOf(one) < 0);
+      const bar = rows[i].querySelector('.bar-of');
+      bar.style.setProperty('--share', share(part));
+      bar.style.setProperty('--at', `${(100 * from / (1 - part) || 0).toFixed(2)}%`); // as CSS places a background
+      bar.classList.toggle('negative', numberOf(one) < 0);
       rows[i].querySelector('output').value = textOf(one);
     });
-    masked.forEach((key, i) => {
+    masked.forEach((_, i) => {
       const row = rows[keys.length + i];
+      const bar = row.querySelector('.bar-of');
       row.classList.add('later');
-      row.querySelector('.bar-of').style.setProperty('--share', at < 3 ? '0.5' : '0');
-      row.querySelector('.bar-of').style.setProperty('--at', '0%');
-      row.querySelector('.bar-of').classList.toggle('unknown', at < 3);
+      bar.style.setProperty('--share', at < 3 ? '0.5' : '0');
+      bar.classList.toggle('unknown', at < 3);
       row.querySelector('output').value = at < 3 ? '?' : at === 3 ? '−∞' : '0';
     });
-    const others = known.keys.reduce((sum, one) => sum + one.weight, 0) - keys.reduce((sum, one) => sum + one.weight, 0);
+    const others = weightOf(known.keys) - weightOf(keys);
     const stack = picture.querySelector('.stack');
     const shares = [...keys, ...(others > 0.0005 ? [{ key: null, weight: others }] : []), ...(known.learned > 0 ? [{ key: null, weight: known.learned, sink: true }] : [])];
     stack.replaceChildren(...(at >= 4 ? shares : []).map((one) => make('span', { style: { '--part': one.weight.toFixed(4) }, class: one.sink ? 'sink' : one.key === null ? 'rest' : null, title: `${one.key === null ? '…' : labelOf(one.key)} ${one.weight.toFixed(4)}` }, one.weight > 0.06 ? make('bdi', {}, one.key === null ? '…' : labelOf(one.key)) : null)));
@@ -192,7 +195,7 @@
     const out = { dot: '–', score: '–', mask: '−∞', weight: '0', norm: '', weighted: '' };
     for (let key = state.query + 1; key < Math.min(run.n, state.query + 1 + MASKED); key++) rows.push(line(key, out, 'out'));
     const foot = (title, score, weight) => make('tr', {}, make('td', { colspan: 3 }, title), make('td', {}, score), make('td', {}), make('td', { class: classOf('weight') }, weight.toFixed(4)), make('td', { colspan: 2 }));
-    const others = known.keys.reduce((sum, one) => sum + one.weight, 0) - keys.reduce((sum, one) => sum + one.weight, 0);
+    const others = weightOf(known.keys) - weightOf(keys);
     byId('step-table').replaceChildren(
       make('thead', {}, make('tr', {}, ...[say('key'), say('token')].map((text) => make('th', { scope: 'col' }, text)), ...columns.map(([column, title]) => make('th', { scope: 'col', class: classOf(column) }, title)))),
       make('tbody', {}, ...rows),
@@ -236,8 +239,8 @@
   const frame = byId('written');
 
   function list(title, tokens, most, className) {
-    return make('div', {}, make('h3', {}, title), make('ol', { class: 'bars' }, ...tokens.map(({ id, token, hex, effect }) => make('li', { 'data-id': id },
-      make('bdi', {}, token !== undefined ? asLabel(token) : asBytes(hex)), makeBar(Math.abs(effect) / most, className), make('span', {}, signed(effect, 2))))));
+    return make('div', {}, make('h3', {}, title), make('ol', { class: 'bars' }, ...tokens.map(({ id, token, hex, effect }) => (
+      makeBarItem(token !== undefined ? asLabel(token) : asBytes(hex), makeBar(Math.abs(effect) / most, className), signed(effect, 2), { 'data-id': id })))));
   }
 
   function drawWritten() {

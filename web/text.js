@@ -223,7 +223,7 @@ function placeAfter(wasAtEnd) {
     if (!name) return;
     const query = pointed ?? state.query;
     const row = shownRun().weightsAt(name, query);
-    const key = row.reduce((best, weight, i) => (weight > row[best] ? i : best), 0);
+    const key = heaviestKey(row);
     const known = nameOfHead(name);
     const chip = make('span', { class: 'chip', style: { '--mark': coloursOfHeads[0] } }, name);
     const where = key === query ? say('telling itself', isolate(labelOf(query)), row[key].toFixed(2))
@@ -232,23 +232,23 @@ function placeAfter(wasAtEnd) {
     redraw(byId('telling'), ...[chip, known ? make('b', {}, ` ${known}`) : null, make('span', {}, ` ${where}`), auto].filter(Boolean));
   }
 
-  /* The facts of a token, as [name, text, key]. */
+  /* The facts of a token, for a list. */
   function factsOf(i) {
     const known = shownRun().positions[i];
     const before = run.positions[i];
     const pair = (text, old) => (isChanged() && old !== text ? `${old} → ${text}` : text);
     return [
-      [say('probability'), pair(percent(Math.exp(-known.surprisal_nats)), percent(Math.exp(-before.surprisal_nats))), 'probability'],
-      [say('rank'), pair(String(known.rank), String(before.rank)), 'rank'],
-      [say('surprisal'), `${pair(bits(known.surprisal_nats), bits(before.surprisal_nats))} ${say('bits')}`, 'surprisal'],
-      [say('entropy'), `${pair(bits(known.entropy_nats), bits(before.entropy_nats))} ${say('bits')}`, 'entropy'],
-    ];
+      ['probability', pair(percent(Math.exp(-known.surprisal_nats)), percent(Math.exp(-before.surprisal_nats)))],
+      ['rank', pair(String(known.rank), String(before.rank))],
+      ['surprisal', `${pair(bits(known.surprisal_nats), bits(before.surprisal_nats))} ${say('bits')}`],
+      ['entropy', `${pair(bits(known.entropy_nats), bits(before.entropy_nats))} ${say('bits')}`],
+    ].map(([key, text]) => makeFact(say(key), key, text));
   }
 
   function drawReadout() {
     const i = pointed ?? state.query;
     byId('token').replaceChildren(...(shownRun().positions[i]
-      ? [make('dl', { class: 'inline' }, ...factsOf(i).map(([name, text, key]) => make('div', {}, make('dt', {}, name), make('dd', { 'data-key': key }, text))))]
+      ? [make('dl', { class: 'inline' }, ...factsOf(i))]
       : [make('span', { class: 'dim' }, say('first token'))]));
   }
 
@@ -258,14 +258,12 @@ function placeAfter(wasAtEnd) {
     const p = Math.exp(-shownRun().positions[i].surprisal_nats);
     const items = distributionAfter(i - 1).top.slice(0, ALTERNATIVES).map((token) => ({ ...token, itself: token.id === id }));
     if (!items.some((token) => token.itself)) items.push({ id, p, itself: true });
-    return make('ol', { class: 'bars' }, ...items.map((token) => make(
-      'li', { class: token.itself ? 'itself' : null },
-      make('bdi', {}, token.itself ? labelOf(i) : labelOfId(token.id)), makeBar(token.p), make('span', {}, percent(token.p)),
-    )));
+    return make('ol', { class: 'bars' }, ...items.map((token) => (
+      makeBarItem(token.itself ? labelOf(i) : labelOfId(token.id), makeBar(token.p), percent(token.p), { class: token.itself ? 'itself' : null }))));
   }
 
   const tellOf = (i) => [make('b', {}, placeOf(i)), ...(shownRun().positions[i]
-    ? [make('dl', {}, ...factsOf(i).map(([name, text]) => make('div', {}, make('dt', {}, name), make('dd', {}, text)))), make('p', { class: 'dim' }, say('in its place')), alternatives(i)]
+    ? [make('dl', {}, ...factsOf(i)), make('p', { class: 'dim' }, say('in its place')), alternatives(i)]
     : [make('p', { class: 'dim' }, say('first token'))])];
 
   function point(i) {

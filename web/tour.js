@@ -25,19 +25,14 @@ const SETTLES_MS = 1500; // what a step shows grows and moves meanwhile, and the
   let story = null;
   let before = null; // what of the state the steps set: as it was when the tour began
 
-  function likeliest() {
-    const [first] = distributionAfter(run.n - 1, run).top;
-    return first;
-  }
-
   function begin() {
     const query = run.n - 1;
     const after = afterCopy(query);
-    const guess = likeliest();
+    const [guess] = distributionAfter(query, run).top;
     const known = !isLive() && run.without?.changed.length && run.without.changed.every((name) => name.includes('H')) ? run.without.changed : null;
     const names = after === null ? [tellingHead(query).name] : headsOn(query, after);
     story = { text: followed, live: isLive(), query, guess, isInduction: after !== null, head: (known ?? names)[0], heads: known ?? [names[0]], key: after, pAlone: null, pWithout: null };
-    if (after === null) story.key = run.weightsAt(story.head, query).reduce((best, weight, i, row) => (weight > row[best] ? i : best), 0);
+    if (after === null) story.key = heaviestKey(run.weightsAt(story.head, query));
     if (known) story.pWithout = probabilityIn(run.without);
     if (isLive()) tryOut(names.slice(0, after === null ? 1 : CANDIDATES), after === null ? [] : headNames().filter((name) => run.weightsAt(name, query)[after] >= AS_WELL * run.weightsAt(names[0], query)[after]));
   }

@@ -9,7 +9,7 @@ const isServed = () => source.kind === 'server' && isLive();
 function lookedAt() {
   const [, name, query, key] = /^(L\d+H\d+):(\d+)>(\d+)$/.exec(state.looked ?? '') ?? [];
   if (name === state.heads[0] && Number(query) === state.query && Number(key) <= state.query) return Number(key);
-  return shownRun().weightsAt(state.heads[0], state.query).reduce((best, weight, i, row) => (weight > row[best] ? i : best), 0);
+  return heaviestKey(shownRun().weightsAt(state.heads[0], state.query));
 }
 
 const scoreName = (name, query, key) => `${name}:${query}>${key}`;
@@ -34,8 +34,8 @@ function askWhy(name, query, key) {
 
   /* Numbers with their names, as bars that share a scale; below 0 in another colour. */
   function list(title, rows, most, className = '') {
-    return make('div', {}, make('h3', {}, title), make('ol', { class: `bars ${className}` }, ...rows.map(([name, value]) => make('li', {},
-      make('bdi', {}, name), makeBar(Math.abs(value) / most, value < 0 ? 'down' : 'up'), make('span', {}, signed(value, 2))))));
+    return make('div', {}, make('h3', {}, title), make('ol', { class: `bars ${className}` }, ...rows.map(([name, value]) => (
+      makeBarItem(name, makeBar(Math.abs(value) / most, value < 0 ? 'down' : 'up'), signed(value, 2))))));
   }
 
   const largest = (rows) => Math.max(...rows.map(([, value]) => Math.abs(value))) || 1;
@@ -45,7 +45,7 @@ function askWhy(name, query, key) {
   function follow(kind, of, known, keep, ...options) {
     if (!isServed() || state.text !== followed || known?.of === of) return;
     keep({ of });
-    want(kind, asked('attribute', ...options), (answer) => keep({ of, answer }), (message) => keep({ of, message: message.replace(/^study: /, '') }));
+    want(kind, asked('attribute', ...options), (answer) => keep({ of, answer }), (message) => keep({ of, message }));
   }
 
   const scoreOf = () => scoreName(state.heads[0], state.query, lookedAt());
