@@ -330,3 +330,27 @@ class Model:
         if c.logit_cap:
             logits = c.logit_cap * torch.tanh(logits / c.logit_cap)
         return hook("logits", c.n_layer, logits)
+
+
+NO_GRADIENT = "expert_indices", "ln1_scale", "ln2_scale", "ln_final_scale", "logits"
+
+
+def differentiate(model, ids, metric, embed=None):
+    """A metric of a run's logits, the sites of the run, and the gradient with respect to each, both by (site, layer). embed: in
+    the place of the first layer's stream."""
+    seen = {}
+
+    def keep(site, layer, x):
+        if site in NO_GRADIENT:
+            return x
+        if (site, layer) == ("resid_pre", 0) and embed is not None:
+            x = embed.clone()
+        if not x.requires_grad:
+            x = x.clone().requires_grad_()
+        seen[site, layer] = x
+        return x
+
+    m = metric(model.forward(torch.tensor(ids), keep))
+    found = torch.autograd.grad(m, list(seen.values()), allow_unused=True)
+    return float(m.detach()), {key: x.detach() for key, x in seen.items()}, {
+        key: torch.zeros_like(x) if g is None else g for (key, x), g in zip(seen.items(), found)}

@@ -17,33 +17,13 @@ import numpy as np
 import torch
 
 import gguf
-from formula import Model
-
-LEFT_OUT = ("expert_indices", "ln1_scale", "ln2_scale", "ln_final_scale", "logits")
+from formula import Model, differentiate
 
 
 def metric(logits, tokens):
     following = torch.tensor(tokens[1:])
     nll = -torch.log_softmax(logits[:-1], -1).gather(1, following[:, None]).sum()
     return nll + logits[-1][tokens[0]] - logits[-1][tokens[1]]
-
-
-def gradients(model, tokens):
-    """m, and the gradients by (layer, site), each as the site is."""
-    seen = {}
-
-    def keep(site, layer, x):
-        if site in LEFT_OUT:
-            return x
-        if not x.requires_grad:
-            x = x.clone().requires_grad_()
-        seen[layer, site] = x
-        return x
-
-    m = metric(model.forward(tokens, keep), tokens)
-    found = torch.autograd.grad(m, list(seen.values()), allow_unused=True)
-    return float(m.detach()), {key: torch.zeros_like(x) if g is None else g
-                               for (key, x), g in zip(seen.items(), found)}
 
 
 def chosen_layers(n_layer):
@@ -54,9 +34,9 @@ def make(path, expected, out):
     model, tokens = Model(*gguf.read(path)), [int(t) for t in gguf.read(expected)[1]["tokens"].numpy()]
     n = len(tokens)
     positions = sorted({1, n // 2, n - 1})
-    m, found = gradients(model, tokens)
+    m, _, found = differentiate(model, tokens, lambda logits: metric(logits, tokens))
     tensors = {"tokens": np.array(tokens, "f4"), "positions": np.array(positions, "f4"), "m": np.array([m], "f4")}
-    for (layer, site), g in found.items():
+    for (site, layer), g in found.items():
         if layer in chosen_layers(model.config.n_layer):
             rows = g if g.dim() == 3 else g[None]
             tensors[f"blk.{layer}.{site}"] = rows[:, positions].numpy().astype("f4")

@@ -4,33 +4,12 @@
 import numpy as np
 import torch
 
-from formula import unchanged
+from formula import differentiate, unchanged
 from study_patching import Pair, error_of, mean_of, pairs_of, token_of
 from study_runs import MARGIN, Unsure, behind, prompt_run, top
 
-LEFT_OUT = ("expert_indices", "ln1_scale", "ln2_scale", "ln_final_scale", "logits")
 KINDS = "resid_pre", "attn_out", "mlp_out", "z", "q", "k", "v", "pattern"
 SHARES = 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1
-
-
-def differentiate(model, ids, metric, embed=None):
-    """The sites of a run, and the gradient of metric(logits) with respect to each. embed: in the first layer's stream's place."""
-    seen = {}
-
-    def keep(site, layer, x):
-        if site in LEFT_OUT:
-            return x
-        if (site, layer) == ("resid_pre", 0) and embed is not None:
-            x = embed.clone()
-        if not x.requires_grad:
-            x = x.clone().requires_grad_()
-        seen[site, layer] = x
-        return x
-
-    m = metric(model.forward(torch.tensor(ids), keep))
-    found = torch.autograd.grad(m, list(seen.values()), allow_unused=True)
-    return {key: x.detach() for key, x in seen.items()}, {
-        key: torch.zeros_like(x) if g is None else g for (key, x), g in zip(seen.items(), found)}
 
 
 def metric_of(kind, answer, wrong, ids):
@@ -57,7 +36,7 @@ def node_scores(options, metric, base, source):
     """{site, layer: [head][n] or [n]}; of mlp_post [d_ff]."""
     scores, at = {}, points(options, base, source)
     for point in at:
-        _, gradients = differentiate(base.model, base.ids, metric, point)
+        _, _, gradients = differentiate(base.model, base.ids, metric, point)
         for (site, layer), g in gradients.items():
             if site in KINDS or site == "mlp_post":
                 delta = base.site(site, layer) if source is None else source.site(site, layer) - base.site(site, layer)
@@ -239,7 +218,7 @@ def edge_scores(options, graph, pair):
     delta = torch.stack(contributions(source)) - torch.stack(contributions(base))
     metric, at, scores = metric_of(pair.kind, pair.answer, pair.wrong, None), points(options, base, source), []
     for point in at:
-        sites, gradients = differentiate(base.model, base.ids, metric, point)
+        _, sites, gradients = differentiate(base.model, base.ids, metric, point)
         read = torch.stack(list(reader_gradients(graph, base.model, sites, gradients)))
         scores.append(torch.einsum("snd,rnd->rs", delta, read))
     mean = sum(scores) / len(scores)
