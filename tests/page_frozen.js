@@ -1,6 +1,6 @@
 /* The page that only shows: its numbers are those of the other views, and every control does what it says. */
 'use strict';
-const { model, check, shows, json, say, bits, writeOf, write, open, close, settle, press, click, setRange, textOf, textsOf, token, thumb, path } = require('./page_tools');
+const { model, check, shows, json, say, bits, write, open, close, settle, press, click, setRange, textOf, textsOf, token, thumb } = require('./page_tools');
 
 const PROMPT = 'The Eiffel Tower is in Paris. The Eiffel';
 const ABLATED = 'L0H0';

@@ -1,6 +1,6 @@
 /* By keyboard: what was pressed has the focus still when what holds it is drawn anew, so that it can be pressed again. */
 'use strict';
-const { check, say, open, close, settle, until, answered, press } = require('./page_tools');
+const { check, say, openAnswered, close, settle, until, answered, press } = require('./page_tools');
 const { STORY } = require('./page_live');
 
 /* The element that has the focus, by its id, or what it says, or else its name. */
@@ -10,8 +10,7 @@ const focused = (page) => page.evaluate(() => {
 });
 
 async function testFocus(live) {
-  const page = await open(`${live}#h=L3H4`);
-  await answered(page);
+  const page = await openAnswered(`${live}#h=L3H4`);
   const pressOn = async (selector, key) => {
     await page.focus(selector);
     await press(page, key);
@@ -73,8 +72,7 @@ async function testFocus(live) {
 
 /* What is pressed before the numbers of the text are there is done when they are. */
 async function testPressedTwice(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await page.focus('#step-on');
   const n = await page.evaluate(() => run.n);
   await press(page, 'Enter', 3);

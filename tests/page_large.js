@@ -1,39 +1,16 @@
 /* The page of a model of many heads, and of one of many layers: dots in place of pictures, and a page that stays alive. */
 'use strict';
 const { check, json, writeOf, open, close, settle, click, textsOf, box, fs, path, folder } = require('./page_tools');
+const gguf = require('./page_gguf');
 
 /* A GGUF file of n layers, which are those of the file again and again, its bytes with them. */
 function withLayers(file, n) {
   const bytes = fs.readFileSync(file);
-  let at = 8;
-  const u32 = () => bytes.readUInt32LE((at += 4) - 4);
-  const u64 = () => Number(bytes.readBigUInt64LE((at += 8) - 8));
-  const string = () => bytes.subarray(at + 8, (at += 8 + Number(bytes.readBigUInt64LE(at)))).toString();
-  const sizes = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8 };
-  const skip = (type) => (type === 8 ? string() : (at += sizes[type]));
-  const [nTensors, nKeys] = [u64(), u64()];
-  let nLayers = 0;
-  for (let i = 0; i < nKeys; i++) {
-    const key = string();
-    const type = u32();
-    if (key.endsWith('.block_count')) {
-      nLayers = bytes.readUInt32LE(at);
-      bytes.writeUInt32LE(n, at);
-    }
-    if (type !== 9) skip(type);
-    else for (let of = u32(), left = u64(); left > 0; left--) skip(of);
-  }
-  const begin = at;
-  const infos = Array.from({ length: nTensors }, () => {
-    const name = string();
-    const from = at;
-    const dimensions = u32();
-    at += 8 * dimensions + 12;
-    return { name, rest: bytes.subarray(from, at) };
-  });
-  const align = (size) => Math.ceil(size / 32) * 32;
-  const data = bytes.subarray(align(at));
-  const padded = Buffer.concat([data, Buffer.alloc(align(data.length) - data.length)]);
+  const { keys, begin, infos, data } = gguf.parse(bytes);
+  const [, count] = Object.entries(keys).find(([name]) => name.endsWith('.block_count'));
+  const nLayers = bytes.readUInt32LE(count.begin);
+  bytes.writeUInt32LE(n, count.begin);
+  const padded = Buffer.concat([data, gguf.padding(data.length)]);
   const moved = (rest, round) => {
     const copy = Buffer.from(rest);
     copy.writeBigUInt64LE(copy.readBigUInt64LE(copy.length - 8) + BigInt(round * padded.length), copy.length - 8);
@@ -44,14 +21,8 @@ function withLayers(file, n) {
     const of = `blk.${layer % nLayers}.`;
     for (const { name, rest } of infos) if (name.startsWith(of)) all.push({ name: name.replace(of, `blk.${layer}.`), rest: moved(rest, Math.floor(layer / nLayers)) });
   }
-  const written = all.flatMap(({ name, rest }) => {
-    const length = Buffer.alloc(8);
-    length.writeBigUInt64LE(BigInt(name.length));
-    return [length, Buffer.from(name), rest];
-  });
   bytes.writeBigUInt64LE(BigInt(all.length), 8);
-  const head = Buffer.concat([bytes.subarray(0, begin), ...written]);
-  return Buffer.concat([head, Buffer.alloc(align(head.length) - head.length), ...Array(Math.ceil(n / nLayers)).fill(padded)]);
+  return gguf.join([bytes.subarray(0, begin), ...all.flatMap(({ name, rest }) => [gguf.textOf(name), rest])], Array(Math.ceil(n / nLayers)).fill(padded));
 }
 
 /* Whether the last head's thumbnail is drawn. */

@@ -1,6 +1,6 @@
 /* The page with the engine in it: what is said of tokens that are not listed, and what comes back when one leaves something. */
 'use strict';
-const { check, say, write, open, close, settle, until, answered, click, press, textOf } = require('./page_tools');
+const { check, say, write, open, openAnswered, close, settle, until, answered, click, press, textOf } = require('./page_tools');
 const { STORY, replaceText } = require('./page_live');
 
 const ALL = 'L3H4,L4H0,L5H0,L5H3,L5H6';
@@ -8,8 +8,7 @@ const off = (page, list) => page.evaluate((names) => change({ off: Object.fromEn
 
 /* A token that falls out of the list of the likeliest is known to be no likelier than the list's last. */
 async function testUnlisted(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await off(page, ALL);
   await answered(page);
   const listed = say('view', STORY, '--ablate', ALL, '--parts', 'predictions').ablation.next.at(-1).top.filter((_, i) => i % 2 === 0);
@@ -36,8 +35,7 @@ async function testUnlisted(live) {
 
 /* The tour gives back what it has changed; and what was typed before it, or before an example, stays to be gone back to. */
 async function testTourGivesBack(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await replaceText(page, 'My own text');
   await settle(page);
   await answered(page);
@@ -72,8 +70,7 @@ async function testTourGivesBack(live) {
 
 /* A text with a zero byte is refused; the layer that was chosen stays; two texts are those of the page. */
 async function testSmallTruths(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await page.evaluate(() => goTo('a\0b'));
   await until(page, () => problem !== null);
   check((await page.evaluate(() => problem)).includes('zero byte'), 'a zero byte is refused', await page.evaluate(() => problem));
@@ -103,8 +100,7 @@ async function testSmallTruths(live) {
 
 /* The address goes along while the model writes. */
 async function testAddressWriting(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   const before = await textOf(page, '#write');
   await click(page, '#write');
   await until(page, (text) => decodeURIComponent(location.hash.replace(/\+/g, ' ')).includes(`${text}gan`), STORY);

@@ -1,15 +1,11 @@
 /* The page with the engine in it: what is typed, chosen, gone on with, written, taken back, switched off. */
 'use strict';
-const { model, check, shows, json, say, bits, write, open, close, settle, until, answered, idleDone, press, click, setRange, textOf, textsOf, box, folder, writeOf, fs, path, execFileSync } = require('./page_tools');
+const { model, check, shows, json, say, bits, write, open, openAnswered, close, settle, until, answered, idleDone, hashOf, press, click, setRange, textOf, textsOf, box, folder, writeOf, fs, path, execFileSync } = require('./page_tools');
+const gguf = require('./page_gguf');
 
 const STORY = 'The king Zilgan rode out. Then king Zil';
 const SEED = '14'; // of texts that go on for long
 const ERROR = 2e-3; // nats: the engine in a page rounds in another order than the native one
-
-const hash = async (page) => {
-  await page.evaluate(() => byId('copy-link').click());
-  return page.evaluate(() => location.hash);
-};
 
 const near = (a, b, error = ERROR) => Math.abs(a - b) <= error * Math.max(1, Math.abs(b));
 
@@ -49,9 +45,13 @@ async function replaceText(page, text) {
   await page.keyboard.insertText(text);
 }
 
-async function testTyping(live) {
-  const page = await open(live);
+async function replaceAnswered(page, text) {
+  await replaceText(page, text);
   await answered(page);
+}
+
+async function testTyping(live) {
+  const page = await openAnswered(live);
   await checkNumbers(page, STORY, 'as it came');
   await page.focus('#editor');
   await page.keyboard.press('Control+End');
@@ -83,8 +83,7 @@ async function testTyping(live) {
 
 /* The caret chooses the token whose letter stands before it; so do a click, and the buttons beside the position. */
 async function testCaret(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   const lengths = say('tokens', STORY).tokens.map((one) => one.token.length);
   await page.focus('#editor');
   await page.keyboard.press('Control+Home');
@@ -116,8 +115,7 @@ async function testCaret(live) {
 
 /* Going on with a likely token, back, another: the tree keeps what was tried. */
 async function testBranches(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   const [first, second] = say('next', STORY).top;
   await click(page, `#expected [data-id="${first.id}"] button`);
   await checkNumbers(page, STORY + first.token, 'gone on with the likeliest');
@@ -149,8 +147,7 @@ const runWith = (file, text, n, ...options) => execFileSync(path.join(path.dirna
 
 /* The sampler's own rules: what ./run writes with this seed, temperature and top-p. */
 async function testWriting(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   const runs = (...args) => runWith(model, ...args);
   await page.fill('#seed', SEED);
   await page.locator('#seed').blur();
@@ -183,8 +180,7 @@ async function testWriting(live) {
   const shorter = await page.evaluate(() => state.text);
   check(shorter.length < length && whole.text.startsWith(shorter), 'a token is taken back');
   check((await textsOf(page, '#tree button')).length >= 2, 'and kept in the tree');
-  await replaceText(page, 'Once upon a time');
-  await answered(page);
+  await replaceAnswered(page, 'Once upon a time');
   await setRange(page, '#temperature', 0);
   await click(page, '#step-on');
   await until(page, () => run.n === 5 && state.text === followed, null, 'one token, greedily');
@@ -192,27 +188,14 @@ async function testWriting(live) {
   await close(page, 'writing');
 }
 
-/* A copy of the default model that asks to be sampled so: numbers by the names of general.sampling, in blocks of 32 bytes. */
+/* A copy of the default model that asks to be sampled so: numbers by the names of general.sampling. */
 function writeAsking(name, keys) {
   const file = path.join(folder, name);
   const whole = fs.readFileSync(model);
-  const integer = (bytes, value) => {
-    const buffer = Buffer.alloc(bytes);
-    if (bytes === 4) buffer.writeUInt32LE(value);
-    else buffer.writeBigUInt64LE(BigInt(value));
-    return buffer;
-  };
-  const string = (text) => Buffer.concat([integer(8, text.length), Buffer.from(text)]);
-  const added = Object.entries(keys).map(([key, value]) => {
-    const float = Buffer.alloc(4);
-    float.writeFloatLE(value);
-    return Buffer.concat([string(`general.sampling.${key}`), integer(4, 6), float]);
-  });
-  const filler = Buffer.concat([string('filler'), integer(4, 8)]);
-  const size = Buffer.concat([...added, filler]).length + 8;
-  const head = Buffer.from(whole.subarray(0, 24));
-  head.writeBigUInt64LE(head.readBigUInt64LE(16) + BigInt(added.length + 1), 16);
-  fs.writeFileSync(file, Buffer.concat([head, ...added, filler, string(' '.repeat((32 - (size % 32)) % 32)), whole.subarray(24)]));
+  const { end, data } = gguf.parse(whole);
+  const added = Object.entries(keys).map(([key, value]) => gguf.floatKey(`general.sampling.${key}`, value));
+  whole.writeBigUInt64LE(whole.readBigUInt64LE(16) + BigInt(added.length), 16);
+  fs.writeFileSync(file, gguf.join([whole.subarray(0, 24), ...added, whole.subarray(24, end)], [data]));
   return file;
 }
 
@@ -244,15 +227,14 @@ async function checkWritten(page, file, what, ...options) {
 async function testAskedSampling() {
   const file = writeAsking('asks.gguf', { temp: 1.25, top_k: 30, top_p: 0.92, min_p: 0.02, penalty_repeat: 1.3 });
   const url = writeOf(file, 'asks.html', '-p', STORY, '--live');
-  const page = await open(url);
-  await answered(page);
+  const page = await openAnswered(url);
   const shown = async () => [await textOf(page, '#temperature-value'), await textOf(page, '#top-p-value'), await textOf(page, '#sampling-note')].join(' | ');
   check((await shown()) === '1.25 | 0.92 | Temperature, Top-p: as the file asks.', 'the sliders begin as the file asks, and say so', await shown());
   check(await page.isVisible('#other-steps') && await page.isChecked('#plain-steps') && (await textOf(page, '#other-steps')) === 'also top-k 30, min-p 0.02, repeat-penalty 1.3, as the file asks', 'and so does what has no slider', await textOf(page, '#other-steps'));
   check(await page.isDisabled('#next-reset'), 'nothing is to be reset');
   const firstBar = async () => (await textsOf(page, '#expected .row span:last-child'))[0];
   shows(await firstBar(), json('next', file, '-p', STORY).top[0].probability, 'bars show what the model says until somebody samples otherwise');
-  const fresh = await hash(page);
+  const fresh = await hashOf(page);
   check(!/[TP]=|f0=/.test(fresh), 'the address leaves it to the file', fresh);
   const asked = await checkWritten(page, file, 'as the file asks');
   check(asked !== runWith(model, STORY, 16, '-s', SEED), 'which is not the usual');
@@ -265,10 +247,9 @@ async function testAskedSampling() {
   await setRange(page, '#top-p', 1);
   check(await page.isHidden('#sampling-note') && await page.isEnabled('#next-reset'), 'then nothing is the file’s');
   await checkWritten(page, file, 'without what the file asks for', '--temp', '0.4', '--top-p', '1', '--top-k', '0', '--min-p', '0', '--repeat-penalty', '1');
-  const changed = await hash(page);
+  const changed = await hashOf(page);
   check(/T=0\.4&P=1&f0=1/.test(changed), 'the address has what was chosen', changed);
-  const again = await open(url + changed);
-  await answered(again);
+  const again = await openAnswered(url + changed);
   check((await again.evaluate(() => Sampling.options().join(' '))) === await page.evaluate(() => Sampling.options().join(' ')), 'and a link to it asks for the same');
   await close(again, 'a link to what was chosen');
   await click(page, '#next-reset');
@@ -292,8 +273,7 @@ async function testAskedSampling() {
   await close(other, 'a page that only shows, as its file asks');
 
   const nonsense = writeAsking('nonsense.gguf', { top_k: -7 });
-  const plain = await open(writeOf(nonsense, 'nonsense.html', '-p', STORY, '--live'));
-  await answered(plain);
+  const plain = await openAnswered(writeOf(nonsense, 'nonsense.html', '-p', STORY, '--live'));
   check(await plain.isHidden('#sampling-note') && (await textOf(plain, '#temperature-value')) === '1.0', 'what makes no sense is passed over');
   await setRange(plain, '#temperature', 0.4);
   await checkWritten(plain, model, 'where the file makes no sense', '--temp', '0.4', '--top-p', '1');
@@ -303,8 +283,7 @@ async function testAskedSampling() {
 /* With a head off the page writes what the changed model does, token by token. */
 async function testWritingChanged(live) {
   const N = 12;
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await page.fill('#seed', SEED);
   await page.locator('#seed').blur();
   await setRange(page, '#temperature', 0.8);
@@ -331,8 +310,7 @@ async function testWritingChanged(live) {
 
 /* Heads and MLPs off, or scaled: the numbers of ablate. */
 async function testChanges(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await idleDone(page);
   const checkChange = async (list, what) => {
     await answered(page);
@@ -499,8 +477,7 @@ async function checkTruth(page, text, list, name, what) {
 
 /* One truth at a time: with something off each part of the page is of the changed model, from one pass; or it says that it is not. */
 async function testOneTruth(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await page.evaluate(() => change({ off: { L1MLP: 0, L3H4: 0 } }));
   await answered(page);
   await checkTruth(page, STORY, 'L1MLP=0,L3H4=0', 'L5H2', 'an MLP and a head off');
@@ -548,8 +525,7 @@ async function testOneTruth(live) {
 
 /* An answer about a text that has just been replaced, before a frame was drawn, says nothing about the new one. */
 async function testOrder(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   const text = 'A king said that the gate was red and the lamp';
   await page.evaluate(async ([old, next]) => {
     const { ask } = source.answerer;
@@ -576,13 +552,10 @@ async function testOrder(live) {
 
 /* Scores of rows that an edit replaced are gone, also where the new rows are too many to keep theirs. */
 async function testOldScores(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   const [before, after] = ['a', 'the'].map((word) => `${word} king said that the gate was tall, and the lamp was red. ${'Then the queen rode out of the gate and the king sat by the lamp. '.repeat(4)}`.trim());
-  await replaceText(page, before.slice(0, 150));
-  await answered(page);
-  await replaceText(page, after);
-  await answered(page);
+  await replaceAnswered(page, before.slice(0, 150));
+  await replaceAnswered(page, after);
   const query = 20;
   const shown = await page.evaluate((at) => headNames().map((name) => Array.from(run.weightsAt(name, at))), query);
   const { patterns } = say('attend', after, '--query', String(query));
@@ -593,8 +566,7 @@ async function testOldScores(live) {
 
 /* Long texts, up to the context's end and beyond. */
 async function testLengths(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   const long = 'The king said that the gate was tall, and the lamp was red. '.repeat(17).slice(0, 1000);
   await replaceText(page, long);
   await checkNumbers(page, long, 'a thousand letters');
@@ -606,8 +578,7 @@ async function testLengths(live) {
   await replaceText(page, STORY);
   await checkNumbers(page, STORY, 'after too long a text');
   const whole = `The${' word'.repeat(1023)}`;
-  await replaceText(page, whole);
-  await answered(page);
+  await replaceAnswered(page, whole);
   check((await page.evaluate(() => run.n)) === 1024, 'a text may fill the context');
   await page.evaluate(() => byId('write').click());
   await until(page, () => /Write/.test(byId('write').textContent) && !asking && wanted.size === 0 && !pending, null, 'where the context ends, writing stops');
@@ -625,4 +596,4 @@ async function testLengths(live) {
   await close(page, 'lengths');
 }
 
-module.exports = { testAskedSampling, STORY, checkNumbers, replaceText, testTyping, testCaret, testBranches, testWriting, testWritingChanged, testChanges, testOneTruth, testOrder, testOldScores, testLengths };
+module.exports = { testAskedSampling, STORY, checkNumbers, replaceText, replaceAnswered, testTyping, testCaret, testBranches, testWriting, testWritingChanged, testChanges, testOneTruth, testOrder, testOldScores, testLengths };

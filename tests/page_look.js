@@ -1,8 +1,8 @@
 /* How the page looks: widths, themes, motion, paper, a finger, the first screen; and whether everyone can use it. */
 'use strict';
-const { check, say, writeOf, open, close, settle, resize, until, answered, idleDone, click, textOf, counts, fs, path, folder, execFileSync } = require('./page_tools');
+const { check, say, writeOf, open, openAnswered, close, settle, resize, until, answered, idleDone, click, textOf, counts, fs, path, folder, execFileSync } = require('./page_tools');
 const { launch } = require('./browser');
-const { replaceText } = require('./page_live');
+const { replaceText, replaceAnswered } = require('./page_live');
 const { frozen } = require('./page_frozen');
 const { checkThumbs } = require('./page_pictures');
 
@@ -29,8 +29,7 @@ async function checkWidths(page, what) {
 async function checkAllWidths(live, fonts, options) {
   for (const language of ['en', 'zh']) {
     const what = `${language}, ${fonts}`;
-    const page = await open(`${live}#lang=${language}`, options);
-    await answered(page);
+    const page = await openAnswered(`${live}#lang=${language}`, options);
     await idleDone(page);
     for (const shape of ['map', 'lines', 'steps', 'writes']) {
       await page.check(`input[name=shape][value=${shape}]`);
@@ -45,8 +44,7 @@ async function checkAllWidths(live, fonts, options) {
     await answered(page);
     await checkWidths(page, `changed and touring, ${what}`);
     await page.evaluate(() => change({ off: {}, tour: null, part: 'logits' }));
-    await replaceText(page, LONG);
-    await answered(page);
+    await replaceAnswered(page, LONG);
     await checkWidths(page, `a long text, ${what}`);
     await close(page, `widths, ${what}`);
   }
@@ -56,8 +54,7 @@ async function checkAllWidths(live, fonts, options) {
 async function testSpacing(live) {
   const style = '* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important } p { margin-bottom: 2em !important }';
   for (const language of ['en', 'zh']) {
-    const page = await open(`${live}#lang=${language}`, { viewport: { width: 320, height: 800 }, bypassCSP: true });
-    await answered(page);
+    const page = await openAnswered(`${live}#lang=${language}`, { viewport: { width: 320, height: 800 }, bypassCSP: true });
     await replaceText(page, 'The Eiffel Tower is in Paris. The Eiffel'); // of which the model is certain: all else is < 0.001 %
     await answered(page);
     await page.addStyleTag({ content: style });
@@ -107,8 +104,7 @@ async function testWidthsCjk(live) {
 
 /* 1440 × 900: the sentence, its arcs, what comes next and all of the model, without scrolling. */
 async function testFirstScreen(_, live) {
-  const page = await open(live, { viewport: { width: 1440, height: 900 } });
-  await answered(page);
+  const page = await openAnswered(live, { viewport: { width: 1440, height: 900 } });
   const places = await page.evaluate(() => Object.fromEntries(['#telling', '#tokens', '#arcs path', '#expected', '#write', '#boxes', '#flow'].map((selector) => {
     const { top, bottom, left, right } = document.querySelector(selector).getBoundingClientRect();
     return [selector, { top, bottom, left, right }];
@@ -145,8 +141,7 @@ async function testProjector(_, live) {
   const thickest = () => Math.max(...[...document.querySelectorAll('#arcs path')].map((arc) => parseFloat(arc.getAttribute('stroke-width'))));
   for (const [width, height, language] of [[1440, 900, 'en'], [1440, 900, 'zh'], [1366, 768, 'zh'], [1366, 768, 'en'], [1920, 1080, 'en']]) {
     const what = `${width} × ${height}, ${language}`;
-    const page = await open(`${live}#lang=${language}&h=L3H4&p=11`, { viewport: { width, height } });
-    await answered(page);
+    const page = await openAnswered(`${live}#lang=${language}&h=L3H4&p=11`, { viewport: { width, height } });
     const [before, line] = [await page.evaluate(sizes), await page.evaluate(thickest)];
     await page.evaluate(() => document.activeElement.blur());
     await page.keyboard.press('p');
@@ -179,8 +174,7 @@ async function testProjector(_, live) {
 
 /* The map grows with the window, and so does the grid of heads: neither leaves half of it empty. */
 async function testRoom(live) {
-  const page = await open(`${live}#h=L3H4&p=11`);
-  await answered(page);
+  const page = await openAnswered(`${live}#h=L3H4&p=11`);
   await idleDone(page);
   const sides = [];
   for (const [width, height] of [[1024, 768], [1366, 768], [1440, 900], [1920, 1200]]) {
@@ -332,8 +326,7 @@ async function testAccess(live) {
     await still.check('#without-input');
     await look(still, `a page that shows, ${colorScheme}, ${language}`);
     await close(still, 'axe on a page that shows');
-    const page = await open(`${live}#lang=${language}`, { colorScheme, bypassCSP: true });
-    await answered(page);
+    const page = await openAnswered(`${live}#lang=${language}`, { colorScheme, bypassCSP: true });
     await idleDone(page);
     await page.evaluate(axe);
     await look(page, `as it opens, ${colorScheme}, ${language}`);
@@ -359,11 +352,9 @@ async function testAccess(live) {
 
 /* Texts of hardly anything, on a phone. */
 async function testEmpty(live) {
-  const page = await open(live, { viewport: { width: 390, height: 844 } });
-  await answered(page);
+  const page = await openAnswered(live, { viewport: { width: 390, height: 844 } });
   for (const text of ['a', '中', '😀', '\n\n\n']) {
-    await replaceText(page, text);
-    await answered(page);
+    await replaceAnswered(page, text);
     const words = await page.evaluate(() => document.querySelector('#main').innerText);
     check(!/NaN|undefined|Infinity/.test(words), `nothing is unheard of with ${JSON.stringify(text)}`, words.match(/.{0,40}(NaN|undefined|Infinity).{0,20}/)?.[0]);
     for (const shape of ['lines', 'steps', 'writes', 'map']) {
@@ -377,8 +368,7 @@ async function testEmpty(live) {
 
 /* A number that is cut is another one: how many other tokens there are is told whole, with a change made, too. */
 async function testOthersWhole(live) {
-  const page = await open(`${live}#off=L3H4%3D0,L4H0%3D0,L5H0%3D0`);
-  await answered(page);
+  const page = await openAnswered(`${live}#off=L3H4%3D0,L4H0%3D0,L5H0%3D0`);
   for (const language of ['en', 'zh'])
     for (const large of [false, true])
       for (const width of [360, 768, 1024, 1280, 1920]) {

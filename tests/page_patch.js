@@ -1,7 +1,7 @@
 /* Two texts side by side: the grids are those of `study patch`, and what cannot be computed, or was stopped, is said. */
 'use strict';
-const { check, shows, say, write, open, close, settle, resize, until, answered, click, press, textOf, textsOf, folder, path } = require('./page_tools');
-const { STORY, replaceText } = require('./page_live');
+const { check, shows, say, write, open, openAnswered, close, settle, resize, until, answered, hashOf, click, press, textOf, textsOf, folder, path } = require('./page_tools');
+const { STORY, replaceAnswered } = require('./page_live');
 
 const OTHER = 'The king Zilban rode out. Then king Zil';
 const ERROR = 5e-3; // of an effect: the engine in a page rounds in another order than the native one
@@ -40,8 +40,7 @@ async function checkGrid(page, what, texts, answers) {
 
 /* All grids, of the two texts that it begins with: what a cell says, by pointer and by keys; other answers. */
 async function checkPatch(url, grids = GRIDS) {
-  const page = await open(url);
-  await answered(page);
+  const page = await openAnswered(url);
   check(await page.evaluate(() => byId('corrupted-pieces').children.length === 0), 'nothing is asked for out of sight');
   await look(page);
   check((await page.inputValue('#corrupted')) === OTHER, 'an example has its other text', await page.inputValue('#corrupted'));
@@ -111,8 +110,7 @@ async function testPatch(live) {
 
 /* Texts that cannot be compared, and those of strangers: a sentence, and both rows of tokens. */
 async function testPatchRefusals(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await look(page);
   const refusal = () => textOf(page, '#patch-refusal');
   await page.fill('#corrupted', STORY);
@@ -134,8 +132,7 @@ async function testPatchRefusals(live) {
   await page.fill('#corrupted', HOSTILE);
   await known(page);
   check((await page.evaluate(() => document.querySelectorAll('main img, main script').length)) === 0 && (await page.inputValue('#corrupted')).startsWith('</textarea>'), 'markup stays text');
-  await replaceText(page, MORE);
-  await answered(page);
+  await replaceAnswered(page, MORE);
   await look(page);
   check((await page.inputValue('#corrupted')) === HOSTILE.replace('\u0000', '\u0000'), 'what was typed stays when the first text changes');
   await page.fill('#corrupted', MORE.replace('John gave', 'Mary gave'));
@@ -144,8 +141,7 @@ async function testPatchRefusals(live) {
   await patched(page);
   const ids = [MORE, MORE.replace('John gave', 'Mary gave')].map((text) => say('next', text).top[0].id);
   await checkGrid(page, 'resid_pre', [MORE, MORE.replace('John gave', 'Mary gave')], ['--answer', `#${ids[0]}`, '--wrong', `#${ids[1]}`]);
-  await replaceText(page, 'Something else.');
-  await answered(page);
+  await replaceAnswered(page, 'Something else.');
   await known(page);
   check(await page.isHidden('#patch-result'), 'another text takes the grid away');
   await close(page, 'texts that do not fit');
@@ -153,11 +149,9 @@ async function testPatchRefusals(live) {
 
 /* A long one can be stopped: what is done stays, and the page goes on answering. */
 async function testPatchStops(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   const long = `${'The tall gate and the red lamp. '.repeat(7)}The tall`;
-  await replaceText(page, long);
-  await answered(page);
+  await replaceAnswered(page, long);
   await look(page);
   await page.fill('#corrupted', long.replace('tall', 'long'));
   await known(page);
@@ -177,8 +171,7 @@ async function testPatchStops(live) {
   await page.evaluate(() => document.querySelector('#patch-grid [data-row="2"] [data-column="5"]').scrollIntoView({ block: 'center' }));
   await page.hover('#patch-grid [data-row="2"] [data-column="5"]');
   check(/^Not computed: the residual stream of 2 “␣?\S+” before layer 5\.$/.test(await textOf(page, '#patch-cell')), 'a cell that is not there says so', await textOf(page, '#patch-cell'));
-  await replaceText(page, 'Who is there?');
-  await answered(page);
+  await replaceAnswered(page, 'Who is there?');
   check((await done()) === further || await page.isHidden('#patch-result'), 'nothing comes behind');
   check((await page.evaluate(() => followed)) === 'Who is there?', 'and the engine answers what is typed next');
   await close(page, 'a grid that is stopped');
@@ -186,24 +179,20 @@ async function testPatchStops(live) {
 
 /* The other text, what is patched and the answers stand in the address, and so in a saved page. */
 async function testPatchAddress(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await look(page);
   await page.fill('#corrupted', 'The king Zolgan rode out. Then king Zil');
   await known(page);
   await page.check('input[name=patched][value=mlp_out]');
   await page.selectOption('#wrong', '-1');
-  await page.evaluate(() => byId('copy-link').click());
-  const hash = await page.evaluate(() => location.hash);
+  const hash = await hashOf(page);
   check(/c=The\+king\+Zolgan/.test(hash) && /g=mlp_out/.test(hash) && /cw=-1/.test(hash), 'the address has it', hash);
-  const again = await open(live + hash);
-  await answered(again);
+  const again = await openAnswered(live + hash);
   await look(again);
   check((await again.inputValue('#corrupted')) === 'The king Zolgan rode out. Then king Zil' && await again.isChecked('input[name=patched][value=mlp_out]') && (await again.inputValue('#wrong')) === '-1', 'and a link brings it back');
   await close(again, 'a link to two texts');
   for (const hostile of ['#c=%3Cimg%20src%3Dx%3E%00&g=constructor&ca=1e99&cw=-7', '#c=&ca=999999999&cw=3&g=z', `#c=${'a'.repeat(9000)}`]) {
-    const other = await open(live + hostile);
-    await answered(other);
+    const other = await openAnswered(live + hostile);
     await look(other);
     check(await other.evaluate(() => document.querySelectorAll('main img').length === 0 && ['resid_pre', 'z'].includes(state.patched)), `a hostile address harms nothing: ${hostile.slice(0, 30)}`);
     await close(other, 'a hostile address of two texts');
@@ -212,8 +201,7 @@ async function testPatchAddress(live) {
   await page.click('#save');
   const copy = path.join(folder, 'two-texts.html');
   await (await waiting).saveAs(copy);
-  const saved = await open(`file://${copy}`);
-  await answered(saved);
+  const saved = await openAnswered(`file://${copy}`);
   await look(saved);
   check((await saved.inputValue('#corrupted')) === 'The king Zolgan rode out. Then king Zil', 'a saved page has it, and its engine');
   await click(saved, '#patch-run');

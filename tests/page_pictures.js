@@ -1,6 +1,6 @@
 /* Canvases, pixel by pixel: maps, lines, thumbnails; and the steps of one query. */
 'use strict';
-const { model, check, shows, json, bits, writeOf, write, open, close, settle, resize, until, click, textOf, textsOf, token, thumb, path } = require('./page_tools');
+const { model, check, shows, json, writeOf, write, open, close, settle, resize, until, click, textOf, textsOf, token, thumb, path } = require('./page_tools');
 const { PROMPT, about, last, frozen, choose, pointAtCell } = require('./page_frozen');
 
 const NORM_ERROR = 1e-3; // norms are kept in 16 bits, and shown by three digits
@@ -85,6 +85,16 @@ async function checkThumbs(page, rowsOf, what, canvas = '#thumbs') {
   check(wrong === 0, `thumbnails ${what}`, `${wrong} pixels have another colour`);
 }
 
+/* Keeps what is written on canvases from now on, and where, in window.written. */
+const keepWritten = (page) => page.evaluate(() => {
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  window.written = [];
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+    window.written.push({ text, x, y });
+    fillText.call(this, text, x, y, ...rest);
+  };
+});
+
 async function testMap() {
   const page = await open(frozen());
   const { patterns, tokens } = about('attend');
@@ -105,14 +115,7 @@ async function testMap() {
   await page.selectOption('#sort', 'prev');
   await checkThumbs(page, rowsOf, 'sorted');
 
-  await page.evaluate(() => { // what is written on canvas, and where
-    const { fillText } = CanvasRenderingContext2D.prototype;
-    window.written = [];
-    CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
-      window.written.push({ text, x, y });
-      fillText.call(this, text, x, y, ...rest);
-    };
-  });
+  await keepWritten(page);
   await click(page, '#theme');
   await click(page, '#theme');
   heat = await heatOf(page);
@@ -293,14 +296,7 @@ async function testLong() {
 
 /* The map of a long text: labels that thin out, a brush, and the way back; lines follow the chosen token. */
 async function testBrush(page, name, rows, heat) {
-  await page.evaluate(() => {
-    const { fillText } = CanvasRenderingContext2D.prototype;
-    window.written = [];
-    CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
-      window.written.push({ text, x, y });
-      fillText.call(this, text, x, y, ...rest);
-    };
-  });
+  await keepWritten(page);
   await choose(page, name, 'map');
   const { length: n } = rows;
   const written = async () => (await page.evaluate(() => window.written.splice(0))).filter(({ x }) => x === 87);
@@ -382,4 +378,4 @@ async function testFamilies() {
   }
 }
 
-module.exports = { testMap, testSteps, testLong, testParts, testFamilies, checkThumbs, pixelsOf, bits };
+module.exports = { testMap, testSteps, testLong, testParts, testFamilies, checkThumbs };

@@ -1,8 +1,8 @@
 /* The page from `study serve`: what is typed and switched off there, and what it says once nobody answers. */
 'use strict';
 const { spawn } = require('child_process');
-const { study, model, folder, check, shows, say, open, close, settle, resize, until, answered, textOf, textsOf, path } = require('./page_tools');
-const { STORY, testTyping, testChanges, replaceText } = require('./page_live');
+const { study, model, folder, check, shows, say, open, openAnswered, close, settle, resize, until, answered, textOf, textsOf, path } = require('./page_tools');
+const { STORY, testTyping, testChanges, replaceText, replaceAnswered } = require('./page_live');
 const { checkPatch } = require('./page_patch');
 
 /* Starts the server; resolves to it and its address. */
@@ -21,8 +21,7 @@ const serve = () => new Promise((done, failed) => {
 /* Away from its server a saved page only shows: the text, the change and the numbers that were there, and asks nobody. */
 async function testSaved(page) {
   const text = `${STORY}gan <b> & back`;
-  await replaceText(page, text);
-  await answered(page);
+  await replaceAnswered(page, text);
   await page.evaluate(() => change({ off: { L3H4: 0, L2MLP: 0.5 }, query: 8 }));
   await answered(page);
   const shown = () => [...document.querySelectorAll('#tokens .token, #expected .row > *, #boxes .guess, #keys li')].map((part) => part.textContent.trim()).filter(Boolean).join('|');
@@ -54,8 +53,7 @@ const ERROR = 0.011; // a page feeds the text otherwise than a command, and the 
 
 /* An arc that is clicked tells why the head looks there; and the next token, which parts raise it. */
 async function testWhy(url) {
-  const page = await open(`${url}#h=L3H4`);
-  await answered(page);
+  const page = await openAnswered(`${url}#h=L3H4`);
   const arc = await page.evaluate(() => {
     const path = [...document.querySelectorAll('#arcs path')].sort((a, b) => b.getAttribute('stroke-width') - a.getAttribute('stroke-width'))[0];
     const middle = path.getPointAtLength(path.getTotalLength() / 2);
@@ -139,8 +137,7 @@ async function testServe() {
     await testTyping(url);
     await testChanges(url);
     await testWhy(url);
-    const page = await open(url);
-    await answered(page);
+    const page = await openAnswered(url);
     await testSaved(page);
     const ended = new Promise((done) => server.on('exit', done));
     server.kill('SIGINT');

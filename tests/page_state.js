@@ -1,20 +1,16 @@
 /* The state in the address and in a saved copy; files that are dropped, good and hostile ones; hostile vocabularies. */
 'use strict';
-const { model, folder, check, json, write, writeOf, open, close, settle, until, answered, idleDone, click, setRange, textOf, box, fs, path, study, execFileSync } = require('./page_tools');
-const { STORY, checkNumbers, replaceText } = require('./page_live');
+const { model, folder, check, json, write, writeOf, open, openAnswered, close, settle, until, answered, idleDone, hashOf, click, setRange, textOf, box, fs, path, study } = require('./page_tools');
+const gguf = require('./page_gguf');
+const { STORY, checkNumbers, replaceText, replaceAnswered } = require('./page_live');
 
 const REFERENCE = path.join(__dirname, 'data/reference');
 const KEPT = ['text', 'written', 'query', 'part', 'heads', 'shape', 'by', 'noSink', 'sort', 'colour', 'measured', 'off', 'temperature', 'topP', 'seed', 'theme', 'large', 'language', 'tour'];
 const stateOf = (page) => page.evaluate((keys) => JSON.stringify(keys.map((key) => [key, key === 'off' ? Object.entries(state.off).sort() : state[key]])), KEPT);
-const hashOf = async (page) => {
-  await page.evaluate(() => byId('copy-link').click());
-  return page.evaluate(() => location.hash);
-};
 
 /* Chooses something of everything. */
 async function compose(page) {
-  await replaceText(page, `${STORY}gan rode back. “Naïve & 中文 #=?%+”`);
-  await answered(page);
+  await replaceAnswered(page, `${STORY}gan rode back. “Naïve & 中文 #=?%+”`);
   await page.evaluate(() => chooseQuery(9));
   await click(page, box('L2H2'));
   await click(page, '#switch');
@@ -39,14 +35,12 @@ async function compose(page) {
 }
 
 async function testAddress(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await compose(page);
   const state = await stateOf(page);
   const hash = await hashOf(page);
   check(await page.evaluate(() => Object.keys(window.state ?? {}).length) === 0, 'the state is the page’s own');
-  const again = await open(live + hash);
-  await answered(again);
+  const again = await openAnswered(live + hash);
   check((await stateOf(again)) === state, 'a link shows the same', `${await stateOf(again)} for ${state}`);
   check((await hashOf(again)) === hash, 'and its address is the same', await again.evaluate(() => location.hash));
   const differs = await again.evaluate(() => location.hash) !== hash;
@@ -64,8 +58,7 @@ async function testAddress(live) {
   const download = await waiting;
   check(download.suggestedFilename() === 'attn-The-king-Zilgan-rode-out-Then-king.html', 'a copy is named after its text', download.suggestedFilename());
   await download.saveAs(copy);
-  const saved = await open(`file://${copy}`);
-  await answered(saved);
+  const saved = await openAnswered(`file://${copy}`);
   check((await stateOf(saved)) === state, 'a saved copy shows the same', await stateOf(saved));
   await saved.locator('#changes > button').last().click();
   await saved.click('#next-reset');
@@ -83,8 +76,7 @@ async function testHeadsChoice(live) {
   await page.selectOption('#measured', 'text');
   await page.selectOption('#sort', 'prev');
   for (const text of [`${STORY}gan`, `${STORY}gan rode`, 'So it goes', STORY]) {
-    await replaceText(page, text);
-    await answered(page);
+    await replaceAnswered(page, text);
     await until(page, () => !!run.heads.text && later.size === 0, null, 'its scores');
     check((await page.inputValue('#measured')) === 'text' && (await page.inputValue('#sort')) === 'prev', 'what was chosen stays', await page.inputValue('#measured'));
   }
@@ -93,8 +85,7 @@ async function testHeadsChoice(live) {
   const values = order.map((name) => heads.find((head) => head.name === name).prev);
   check(values.every((x, i) => i === 0 || x <= values[i - 1] + 1e-4), 'and the heads stand by it');
   await close(page, 'the choice of scores');
-  const old = await open(`${live}#h=L3H4&sort=none&colour=layer&measured=nothing`);
-  await answered(old);
+  const old = await openAnswered(`${live}#h=L3H4&sort=none&colour=layer&measured=nothing`);
   check((await old.evaluate(() => [state.sort, state.colour, state.measured, state.heads[0]].join())) === 'layer,none,repeat,L3H4', 'what makes no sense is left out');
   await close(old, 'an address without the choice');
 }
@@ -118,15 +109,13 @@ async function testSkip(live) {
 
 /* A seed that is too large becomes the largest; a copy that is refused is not said to have been made. */
 async function testSeedAndCopy(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   for (const [typed, kept] of [['1000000007', 1000000007], ['9000000000000000000', 9e15]]) {
     await page.fill('#seed', typed);
     await page.locator('#seed').blur();
     await settle(page);
     const hash = await hashOf(page);
-    const again = await open(live + hash);
-    await answered(again);
+    const again = await openAnswered(live + hash);
     check((await page.inputValue('#seed')) === String(kept) && (await again.inputValue('#seed')) === String(kept), `seed ${typed} is ${kept} in a link, too`, `${hash} ${await again.inputValue('#seed')}`);
     await close(again, 'a link with a seed');
   }
@@ -169,10 +158,8 @@ async function testFrame(live) {
 
 /* Written text is read again from its ids: other tokens may spell the same. */
 async function testWrittenAddress(live) {
-  const page = await open(live);
-  await answered(page);
-  await replaceText(page, 'The');
-  await answered(page);
+  const page = await openAnswered(live);
+  await replaceAnswered(page, 'The');
   const { id } = await page.evaluate(() => distributionAfter(0).top.find(({ id: one }) => typeof run.vocabulary[one] === 'string' && /^[a-z]/.test(run.vocabulary[one])) ?? distributionAfter(0).top[1]);
   await click(page, `#expected [data-id="${id}"] button`).catch(() => {});
   await answered(page);
@@ -180,8 +167,7 @@ async function testWrittenAddress(live) {
   await answered(page);
   const ids = () => run.tokens.map((token) => token.id).join();
   const [hash, expected] = [await hashOf(page), await page.evaluate(ids)];
-  const again = await open(live + hash);
-  await answered(again);
+  const again = await openAnswered(live + hash);
   check((await again.evaluate(ids)) === expected, 'a link has the tokens that were written', `${await again.evaluate(ids)} for ${expected}`);
   check((await again.locator('#tokens .generated').count()) === (await page.locator('#tokens .generated').count()), 'and marks them');
   check((await again.locator('#tree button').count()) === (await page.locator('#tree button').count()), 'the tree comes along');
@@ -230,46 +216,11 @@ async function testHostileAddress(live) {
 /* A GGUF file where the tokens of some ids are others: names is {id: text}. */
 function withTokens(file, names) {
   const bytes = fs.readFileSync(file);
-  let at = 8;
-  const u32 = () => bytes.readUInt32LE((at += 4) - 4);
-  const u64 = () => Number(bytes.readBigUInt64LE((at += 8) - 8));
-  const string = () => bytes.subarray(at + 8, (at += 8 + Number(bytes.readBigUInt64LE(at))));
-  const sizes = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8 };
-  const skip = (type) => {
-    if (type === 8) string();
-    else at += sizes[type];
-  };
-  const [tensors, keys] = [u64(), u64()];
-  let place = null;
-  let types = null;
-  for (let i = 0; i < keys; i++) {
-    const key = string().toString();
-    const type = u32();
-    if (type !== 9) {
-      skip(type);
-      continue;
-    }
-    const [of, n] = [u32(), u64()];
-    const begin = at;
-    const items = Array.from({ length: n }, () => (of === 8 ? string() : skip(of)));
-    if (key === 'tokenizer.ggml.tokens') place = { begin, end: at, items };
-    if (key === 'tokenizer.ggml.token_type') types = begin;
-  }
-  for (let i = 0; i < tensors; i++) {
-    string();
-    const dimensions = u32();
-    at += 8 * dimensions + 12;
-  }
-  for (const id of Object.keys(names)) bytes.writeInt32LE(1, types + 4 * id); // a normal token, not one for a byte
-  const align = (n) => Math.ceil(n / 32) * 32;
-  const renamed = place.items.flatMap((item, id) => {
-    const text = Buffer.from(names[id] ?? item);
-    const length = Buffer.alloc(8);
-    length.writeBigUInt64LE(BigInt(text.length));
-    return [length, text];
-  });
-  const head = Buffer.concat([bytes.subarray(0, place.begin), ...renamed, bytes.subarray(place.end, at)]);
-  return Buffer.concat([head, Buffer.alloc(align(head.length) - head.length), bytes.subarray(align(at))]);
+  const { keys, end, data } = gguf.parse(bytes);
+  const tokens = keys['tokenizer.ggml.tokens'];
+  for (const id of Object.keys(names)) bytes.writeInt32LE(1, keys['tokenizer.ggml.token_type'].begin + 4 * id); // a normal token, not one for a byte
+  const renamed = tokens.items.map((item, id) => gguf.textOf(names[id] ?? item));
+  return gguf.join([bytes.subarray(0, tokens.begin), ...renamed, bytes.subarray(tokens.end, end)], [data]);
 }
 
 /* Drops bytes on the page as a file of a name. */
@@ -284,8 +235,7 @@ const good = path.join(REFERENCE, 'llama-q8_0.gguf');
 /* Numbers of a text with a model that was dropped. */
 async function checkDropped(page, file, text, what) {
   await until(page, (to) => source.ready && run && state.text === followed, text, `${what}: opened`);
-  await replaceText(page, text);
-  await answered(page);
+  await replaceAnswered(page, text);
   const next = json('next', file, '-p', text, '--top', '3');
   const has = await page.evaluate((ids) => {
     const { top } = distributionAfter(run.n - 1);
@@ -322,8 +272,7 @@ async function testFiles(live) {
   const bare = writeOf('--live', 'bare.html', '--no-model');
   const empty = await open(bare);
   check((await empty.isVisible('#welcome')) && (await empty.isHidden('#main')), 'a page without a model asks for one');
-  const lived = await open(live);
-  await answered(lived);
+  const lived = await openAnswered(live);
   for (const [page, what] of [[empty, 'without a model'], [lived, 'with one']]) {
     for (const [name, bytes] of hostile) {
       await dropFile(page, name, bytes);
@@ -373,8 +322,7 @@ async function testVocabulary(live) {
     check(!/[\u0000-\u0008\u202e]/.test(await page.evaluate(() => document.querySelector('#expected').textContent + document.querySelector('#lens-grid').textContent)), 'and what is unseen is shown');
     if (page === pages[1]) {
       await page.keyboard.press('Escape');
-      await replaceText(page, 'the tin man sat');
-      await answered(page);
+      await replaceAnswered(page, 'the tin man sat');
       const id = await page.evaluate(() => [...document.querySelectorAll('#expected [data-id] button')].map((button) => button.parentElement.dataset.id).find((one) => /alert|<b>/.test(run.vocabulary[one])));
       await click(page, `#expected [data-id="${id}"] button`);
       await answered(page);
@@ -412,4 +360,4 @@ async function testHostileText() {
   }
 }
 
-module.exports = { testHeadsChoice, testSkip, testSeedAndCopy, testHostileText, testAddress, testFrame, testWrittenAddress, testHostileAddress, testFiles, testVocabulary, withTokens, dropFile };
+module.exports = { testHeadsChoice, testSkip, testSeedAndCopy, testHostileText, testAddress, testFrame, testWrittenAddress, testHostileAddress, testFiles, testVocabulary };

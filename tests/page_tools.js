@@ -145,6 +145,13 @@ const answered = (page) => until(page, () => source.ready && state.text === foll
 const idleDone = (page) => until(page, () => source.ready && state.text === followed && !pending && wanted.size === 0 && !asking
   && !!run.heads.repeat && run.lens.length === run.n && run.lens.every(Boolean), null, 'the engine has nothing left to do');
 
+/* Opens a page with an engine, and waits for its answers. */
+async function openAnswered(url, options) {
+  const page = await open(url, options);
+  await answered(page);
+  return page;
+}
+
 async function press(page, key, times = 1) {
   for (let i = 0; i < times; i++) await page.keyboard.press(key);
   await settle(page);
@@ -160,6 +167,12 @@ async function setRange(page, selector, value) {
   await settle(page);
 }
 
+/* The address of the page as it is now, behind the #. */
+async function hashOf(page) {
+  await page.evaluate(() => byId('copy-link').click());
+  return page.evaluate(() => location.hash);
+}
+
 /* Without the marks that isolate a token from the line it stands in. */
 const plain = (text) => text.replace(/[\u2068\u2069]/g, '');
 const textOf = async (page, selector) => plain(await page.locator(selector).first().innerText());
@@ -169,6 +182,6 @@ const thumb = (name) => `.thumb[data-head=${name}]`;
 const box = (name) => `#boxes .enter[data-part=${name}]`;
 
 module.exports = {
-  study, given, model, folder, counts, check, shows, json, say, bits, writeOf, write, setBrowser, open, close, settle, resize, until, answered, idleDone, press, click,
+  study, given, model, folder, counts, check, shows, json, say, bits, writeOf, write, setBrowser, open, openAnswered, close, settle, resize, until, answered, idleDone, hashOf, press, click,
   setRange, textOf, textsOf, token, thumb, box, fs, path, execFileSync,
 };

@@ -1,7 +1,7 @@
 /* The tour in a page that lives and in one that only shows; the words of both languages. */
 'use strict';
-const { check, shows, say, write, open, close, settle, until, answered, idleDone, press, click, textOf, fs, path } = require('./page_tools');
-const { STORY, replaceText } = require('./page_live');
+const { check, shows, say, write, open, openAnswered, close, settle, until, answered, idleDone, hashOf, press, click, textOf, fs, path } = require('./page_tools');
+const { STORY, replaceText, replaceAnswered } = require('./page_live');
 
 const STEPS = 7;
 const ERROR = 3e-3;
@@ -33,10 +33,8 @@ async function checkStep(page, { title, step, words, all }, at, what) {
 const raisedBy = (layer, head) => say('explain', STORY, '--layer', layer, '--head', head, '--top', '1').raised;
 
 async function testTour(live) {
-  const page = await open(live);
-  await answered(page);
-  await replaceText(page, 'Something else');
-  await answered(page);
+  const page = await openAnswered(live);
+  await replaceAnswered(page, 'Something else');
   await click(page, '#tour-start');
   await until(page, (text) => state.text === text && state.text === followed, STORY, 'the tour brings its own text');
   await idleDone(page);
@@ -85,8 +83,7 @@ async function testTour(live) {
 
 /* It can be left, resumed, walked with keys, linked to, and read in Chinese. */
 async function testTourLeft(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   await click(page, '#tour-start');
   await until(page, () => document.querySelector('#guide h2') === document.activeElement, null, 'the tour begins');
   await press(page, 'Escape');
@@ -110,9 +107,7 @@ async function testTourLeft(live) {
   await click(page, '#language');
   const chinese = await card(page);
   check(/\p{Script=Han}/u.test(chinese.title) && /\p{Script=Han}/u.test(chinese.words), 'the card speaks Chinese', chinese.words);
-  await page.evaluate(() => byId('copy-link').click());
-  const again = await open(live + await page.evaluate(() => location.hash));
-  await answered(again);
+  const again = await openAnswered(live + await hashOf(page));
   await until(again, () => !byId('guide').hidden && state.tour === 2 && document.querySelector('#guide h2'), null, 'a link opens at the step');
   check((await card(again)).words === chinese.words, 'in its language', (await card(again)).words);
   for (let at = 2; at < STEPS; at++) {
@@ -209,8 +204,7 @@ const englishLeft = (page) => page.evaluate(() => {
 });
 
 async function testChinese(live) {
-  const page = await open(live, { locale: 'zh-CN' });
-  await answered(page);
+  const page = await openAnswered(live, { locale: 'zh-CN' });
   check((await page.evaluate(() => [state.language, document.documentElement.lang])).join() === 'zh,zh-Hans', 'who reads Chinese gets it');
   await idleDone(page);
   const look = async (what) => {

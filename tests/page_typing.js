@@ -1,6 +1,6 @@
 /* The page with the engine in it where typing meets what is still asked for, pointed at, written by the model, or not as it is read. */
 'use strict';
-const { model, check, json, say, write, writeOf, open, close, settle, answered, click, press, folder, fs, path } = require('./page_tools');
+const { model, check, json, say, write, writeOf, open, openAnswered, close, settle, answered, click, press, folder, fs, path } = require('./page_tools');
 const { STORY, checkNumbers, replaceText } = require('./page_live');
 
 /* Types into the field, and something else once the page has begun to ask for that. */
@@ -18,8 +18,7 @@ const typeOver = (page, first, second) => page.evaluate(([a, b]) => new Promise(
 }), [first, second]);
 
 async function testTakenBack(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   check(await typeOver(page, `${STORY}d`, STORY), 'a letter is asked for before it is taken back');
   await settle(page);
   await checkNumbers(page, STORY, 'a letter that was taken back');
@@ -39,8 +38,7 @@ async function testTakenBack(live) {
 /* What is pointed at may be gone when the text gets shorter. */
 async function testPointedAway(live) {
   for (const [shape, selector] of [['lines', '#tokens .token >> nth=-1'], ['map', '#map']]) {
-    const page = await open(live, { viewport: { width: 1280, height: 1900 } });
-    await answered(page);
+    const page = await openAnswered(live, { viewport: { width: 1280, height: 1900 } });
     await page.evaluate((name) => change({ shape: name }), shape);
     await settle(page);
     await page.focus('#editor');
@@ -108,8 +106,7 @@ async function testWrittenMoves(live) {
 async function testLineEnds() {
   const text = 'The first line.\r\nThe second line is here.\r\nThe end';
   fs.writeFileSync(path.join(folder, 'ends.txt'), text);
-  const page = await open(writeOf(model, 'ends.html', '-f', path.join(folder, 'ends.txt'), '--live'));
-  await answered(page);
+  const page = await openAnswered(writeOf(model, 'ends.html', '-f', path.join(folder, 'ends.txt'), '--live'));
   const pieces = say('tokens', text).tokens;
   const at = text.indexOf('The second') + 3;
   await page.focus('#editor');

@@ -3,8 +3,8 @@
  * be read, examples, and a text that looks as if one could type in it.
  */
 'use strict';
-const { check, shows, say, json, given, write, open, close, settle, resize, until, answered, idleDone, click, textOf } = require('./page_tools');
-const { STORY, replaceText } = require('./page_live');
+const { check, shows, say, json, given, write, open, openAnswered, close, settle, resize, until, answered, idleDone, click, textOf } = require('./page_tools');
+const { STORY, replaceAnswered } = require('./page_live');
 
 const SIZES = [[1440, 900], [1366, 768], [1280, 720], [1024, 768], [390, 844]];
 const SMALLEST = 11; // px
@@ -36,8 +36,7 @@ const tipBeside = (page, selector) => page.evaluate((about) => {
 /* Every word of the table stands somewhere, in both languages, and its meaning comes by pointer, by focus and by finger. */
 async function testGlossary(live) {
   for (const language of ['en', 'zh']) {
-    const page = await open(`${live}#lang=${language}`, { hasTouch: true });
-    await answered(page);
+    const page = await openAnswered(`${live}#lang=${language}`, { hasTouch: true });
     const found = new Set();
     const look = async () => {
       await answered(page); // a busy machine answers and draws late
@@ -103,8 +102,7 @@ async function testGlossary(live) {
 /* A tip stands beside what it is about, at the window's edges, too. */
 async function testTips(live) {
   for (const [width, height] of [[1280, 720], [1024, 768]]) {
-    const page = await open(live, { viewport: { width, height } });
-    await answered(page);
+    const page = await openAnswered(live, { viewport: { width, height } });
     await idleDone(page);
     const about = ['#tokens .token:nth-child(2)', '#tokens .token:nth-child(12)', '#boxes .enter[data-part=L0H0]', '#boxes .enter[data-part=L5H2]', '#boxes .enter[data-part=L5MLP]', '.thumb[data-head=L0H0]', '.thumb[data-head=L5H5]'];
     for (const selector of about) {
@@ -139,8 +137,7 @@ async function testTips(live) {
 async function testSmallest(live) {
   for (const [width, height] of SIZES)
     for (const language of ['en', 'zh']) {
-      const page = await open(`${live}#lang=${language}`, { viewport: { width, height } });
-      await answered(page);
+      const page = await openAnswered(`${live}#lang=${language}`, { viewport: { width, height } });
       await page.evaluate(() => document.querySelectorAll('details').forEach((one) => { one.open = true; }));
       for (const values of [{ shape: 'steps' }, { shape: 'writes', part: 'L3' }, { tour: 6 }, { large: true, shape: 'map', tour: null }]) {
         await page.evaluate((some) => change(some), values);
@@ -184,8 +181,7 @@ async function testSmallest(live) {
 
 /* It opens on the head of the tour, looks as if one could type, and has examples; a page that only shows says why it does. */
 async function testExamples(live) {
-  const page = await open(live);
-  await answered(page);
+  const page = await openAnswered(live);
   check((await page.evaluate(() => state.heads[0])) === 'L3H4', 'it opens on the head that the tour speaks of', await page.evaluate(() => state.heads[0]));
   const caret = () => page.evaluate(() => {
     const { content, animationName, width } = getComputedStyle(byId('tokens'), '::after');
@@ -212,11 +208,9 @@ async function testExamples(live) {
   const top = (text) => say('next', text, '--top', '1').top[0].token;
   const texts = await page.evaluate(() => EXAMPLES);
   for (const [name, next] of [['name', 'gan'], ['list', ' three'], ['giver', ' Mary'], ['bracket', ')'], ['capital', ' Paris'], ['nonsense', ' to']]) check(top(texts[name]) === next, `${name} shows what it is for`, top(texts[name]));
-  await replaceText(page, 'Something of my own');
-  await answered(page);
+  await replaceAnswered(page, 'Something of my own');
   check((await page.inputValue('#example')) === '' && (await page.textContent('#example-note')) === '', 'a text of one’s own is no example');
-  await replaceText(page, '今天天气很好，我们去公园散步。');
-  await answered(page);
+  await replaceAnswered(page, '今天天气很好，我们去公园散步。');
   check(/single bytes/.test(await page.textContent('#example-note')), 'what the vocabulary does not know is told', await page.textContent('#example-note'));
   await close(page, 'examples');
   const still = await open(write('fixed.html', '-p', STORY));
@@ -226,8 +220,7 @@ async function testExamples(live) {
 
 /* In each size and language every step's card leaves what it speaks of in sight; what is to be pressed is in it. */
 async function testTourPlaces(_, live) {
-  const page = await open(live, { reducedMotion: 'reduce' });
-  await answered(page);
+  const page = await openAnswered(live, { reducedMotion: 'reduce' });
   await click(page, '#tour-start');
   await until(page, () => state.tour === 0 && !byId('guide').hidden, null, 'the tour begins');
   await idleDone(page);
