@@ -147,8 +147,8 @@ static bool chat(const AttnModel *model, const AttnMessage *messages, size_t n,
     for (size_t i = 0; inner && i < n; i++)
         inner[i] =
             (ChatMessage){given(messages[i].role), given(messages[i].content), given(messages[i].thoughts)};
-    bool ok = inner &&
-              conversation_encode(template, model->tokenizer, inner, n, !options->complete, all, NULL, error);
+    bool ok = inner && conversation_encode(template, model->tokenizer, inner, n, NULL, !options->complete,
+                                           all, NULL, error);
     free(inner);
     template_free(template);
     return ok;

@@ -77,18 +77,39 @@ static void add_token(Json *object, Json *members, const char *key, const Tokeni
     if (id >= 0) add_member(object, members, key, json_text(tokenizer_piece(tokenizer, id, true)));
 }
 
+/* What steers the model in a template's hands is the tokenizer's, and what is a role or not the conversation's. */
+static bool is_own(String name) {
+    static const char end[] = "_token";
+    const size_t n = sizeof end - 1;
+    return string_equals(name, "messages") || string_equals(name, "add_generation_prompt") ||
+           (name.n >= n && memcmp(name.data + name.n - n, end, n) == 0);
+}
+
+bool conversation_takes(const Json *variables, Error *error) {
+    for (size_t i = 0; i < variables->n; i++) {
+        const String name = json_key(variables, i);
+        const JsonKind kind = json_item(variables, i)->kind;
+        if (is_own(name) || kind == JSON_ARRAY || kind == JSON_OBJECT)
+            return error_set(error, "a template's variable \"%.*s\" %s", string_shown(name), name.data,
+                             is_own(name) ? "is the conversation's own"
+                                          : "must be a text, a number, true, false or null");
+    }
+    return true;
+}
+
 /*
  * The context of the template, with the names that transformers gives it; what is not there, such as tools, is left out,
  * since some templates take a null for a list. Thoughts have both of their names. One block of memory, which free() releases:
  * the context, its members, the messages, theirs, and repaired texts.
  */
-static Json *make_context(const Tokenizer *tokenizer, const ChatMessage *messages, size_t n, bool answers,
-                          Error *error) {
-    size_t n_room, n_nodes = 1 + 2 * MEMBERS + n * (1 + 2 * MEMBERS);
+static Json *make_context(const Tokenizer *tokenizer, const ChatMessage *messages, size_t n,
+                          const Json *variables, bool answers, Error *error) {
+    const size_t n_members = MEMBERS + (variables ? variables->n : 0);
+    size_t n_room, n_nodes = 1 + 2 * n_members + n * (1 + 2 * MEMBERS);
     if (!count_room(messages, n, &n_room, error)) return NULL;
     Json *context = calloc(1, n_nodes * sizeof *context + n_room);
     if (!context) return error_set(error, "not enough memory for the conversation"), NULL;
-    Json *members = context + 1, *list = members + 2 * MEMBERS, *their_members = list + n;
+    Json *members = context + 1, *list = members + 2 * n_members, *their_members = list + n;
     char *room = (char *)(context + n_nodes);
     for (size_t i = 0; i < n; i++, their_members += 2 * MEMBERS) {
         list[i] = (Json){.kind = JSON_OBJECT, .items = their_members};
@@ -106,6 +127,9 @@ static Json *make_context(const Tokenizer *tokenizer, const ChatMessage *message
     add_member(context, members, "add_generation_prompt", (Json){.kind = JSON_BOOL, .boolean = answers});
     add_token(context, members, "bos_token", tokenizer, tokenizer_bos(tokenizer));
     add_token(context, members, "eos_token", tokenizer, tokenizer_eos(tokenizer));
+    for (size_t i = 0; variables && i < 2 * variables->n; i++)
+        members[2 * context->n + i] = variables->items[i];
+    if (variables) context->n += variables->n;
     return context;
 }
 
@@ -118,10 +142,11 @@ static bool ends_with(const TextBuffer *text, const TextBuffer *marks, const cha
 }
 
 bool conversation_encode(const Template *template, const Tokenizer *tokenizer, const ChatMessage *messages,
-                         size_t n, bool answers, Tokens *tokens, bool *thinks, Error *error) {
+                         size_t n, const Json *variables, bool answers, Tokens *tokens, bool *thinks,
+                         Error *error) {
     TextBuffer text = {0}, marks = {0};
     size_t begin = tokens->n;
-    Json *context = make_context(tokenizer, messages, n, answers, error);
+    Json *context = make_context(tokenizer, messages, n, variables, answers, error);
     int32_t bos = tokenizer_bos(tokenizer);
     bool ok = context && template_render(template, context, local_now(), &text, &marks, error) &&
               (!tokenizer_adds_bos(tokenizer) || tokens_push(tokens, bos, error)) &&

@@ -24,11 +24,19 @@ typedef struct ChatMessage {
 Template *conversation_template(const Checkpoint *checkpoint, const String *source, Error *error);
 
 /*
- * Appends the tokens of n messages, with those that begin an answer if `answers`, to `tokens`. *thinks, which may be NULL,
- * is whether the template's own last word is <think>. The template is told the local time. Fails where it raises an
- * exception or makes no tokens, or memory runs out; what has been appended by then means nothing.
+ * Whether an object may be a template's further variables, such as enable_thinking: texts, numbers, true, false and null, under
+ * names that are none of the conversation's own. False with an error that names the one.
+ */
+bool conversation_takes(const Json *variables, Error *error);
+
+/*
+ * Appends the tokens of n messages, with those that begin an answer if `answers`, to `tokens`. The template has these variables,
+ * too, which conversation_takes has taken; NULL: no others. *thinks, which may be NULL, is whether the template's own last word is
+ * <think>. The template is told the local time. Fails where it raises an exception or makes no tokens, or memory runs out; what
+ * has been appended by then means nothing.
  */
 bool conversation_encode(const Template *template, const Tokenizer *tokenizer, const ChatMessage *messages,
-                         size_t n, bool answers, Tokens *tokens, bool *thinks, Error *error);
+                         size_t n, const Json *variables, bool answers, Tokens *tokens, bool *thinks,
+                         Error *error);
 
 #endif

@@ -272,6 +272,7 @@ static bool talk(Run *run, Error *error) {
     TextBuffer text = {0};
     const Inputs inputs = inputs_of(run);
     ChatSetup setup = {.template_file = s->template,
+                       .variables = s->variables,
                        .system = s->system,
                        .inputs = &inputs,
                        .prompt = {s->prompt, s->prompt ? strlen(s->prompt) : 0},
@@ -360,6 +361,7 @@ int main(int argc, char **argv) {
     name_program(argc ? argv[0] : "", "run");
     if (!run_options_read(&options, argc, argv, &run.error)) {
         print_error("run", &run.error);
+        run_options_free(&options);
         return EXIT_USAGE;
     }
     catch_signals("run");

@@ -113,7 +113,7 @@ static bool encode_prompt(const Batch *batch, const Request *request, size_t i, 
     if (request->messages) {
         if (!batch->template) return error_set(error, "%s", batch->why_no_template.message);
         return conversation_encode(batch->template, setup->tokenizer, request->messages, request->n_messages,
-                                   true, tokens, NULL, error);
+                                   request->variables, true, tokens, NULL, error);
     }
     const Json *prompt = &request->prompts[i];
     int64_t id = 0;

@@ -173,6 +173,8 @@ static bool read_member(Request *request, String key, const Json *value, Error *
     if (value->kind != JSON_NULL) {
         if (string_equals(key, "stop")) return read_stops(request, value, error);
         if (string_equals(key, "prompt")) return read_prompts(request, value, error);
+        if (value->kind == JSON_OBJECT && string_equals(key, "chat_template_kwargs"))
+            return request->variables = value, conversation_takes(value, error);
         if (is_bool && string_equals(key, "skip_special_tokens")) return request->skip_special = value, true;
         if (string_equals(key, "logprobs")) {
             request->logprobs = !is_bool || value->boolean;
@@ -192,7 +194,7 @@ static const Json *given(const Json *object, const char *key) {
     return value && value->kind == JSON_NULL ? NULL : value;
 }
 
-/* The text of a message: a text, or parts, each a text or {"type": "text", "text"}, which are joined in *joined. */
+/* The text of a message: a text, or parts, each a text or {"type": "text", "text"}, which *joined has on lines of their own, as vLLM has. */
 static bool read_content(const Json *content, TextBuffer *joined, String *text, Error *error) {
     bool is_text = content && content->kind == JSON_TEXT, in_parts = content && content->kind == JSON_ARRAY;
     *text = json_string(content);
@@ -201,7 +203,8 @@ static bool read_content(const Json *content, TextBuffer *joined, String *text, 
         if (json_equals(json_get(part, "type"), "text")) part = json_get(part, "text");
         if (!part || part->kind != JSON_TEXT)
             return error_set(error, "a message's content may have parts of text only");
-        if (!text_append(joined, part->text, part->n)) return error_set(error, "not enough memory");
+        if ((i && !text_append(joined, "\n", 1)) || !text_append(joined, part->text, part->n))
+            return error_set(error, "not enough memory");
     }
     if (in_parts) *text = (String){joined->n ? joined->data : "", joined->n};
     return is_text || in_parts || error_set(error, "a message needs a content that is a text");

@@ -30,6 +30,7 @@ typedef struct Request {
         *choices;          /* texts, the last an array of them, of which one at least; or NULL */
     ChatMessage *messages; /* [n_messages], or NULL */
     size_t n_messages;
+    const Json *variables;    /* the template's further ones; NULL: none */
     SamplerOptions sampling;  /* what is not given is as it was */
     int64_t n_predict;        /* likewise */
     int64_t seed;             /* -1: it gives none */

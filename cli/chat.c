@@ -115,8 +115,8 @@ static bool encode_conversation(Chat *chat, Tokens *tokens, Error *error) {
         messages[i] =
             (ChatMessage){string_from(message->role), text_of(&message->text), text_of(&message->thoughts)};
     }
-    bool ok = conversation_encode(chat->template, chat->setup->tokenizer, messages, chat->n, true, tokens,
-                                  &chat->thinks, error);
+    bool ok = conversation_encode(chat->template, chat->setup->tokenizer, messages, chat->n,
+                                  chat->setup->variables, true, tokens, &chat->thinks, error);
     free(messages);
     return ok;
 }

@@ -9,6 +9,7 @@
 #ifndef ATTN_CHAT_H
 #define ATTN_CHAT_H
 
+#include "base/json.h"
 #include "cli/output.h"
 #include "cli/print.h"
 #include "cli/summary.h"
@@ -17,6 +18,7 @@
 /* All is borrowed. */
 typedef struct ChatSetup {
     const char *template_file; /* NULL: the model's own template */
+    const Json *variables;     /* the template's further ones (conversation_encode); NULL: none */
     const char *system;        /* what comes before the first turn; NULL: nothing */
     const Inputs *inputs;      /* which /save may not replace */
     String prompt;             /* one question, answered once; NULL: the lines of stdin */

@@ -2,6 +2,7 @@
 
 #include "cli/input.h"
 #include "cli/llamacpp.h"
+#include "conversation.h"
 #include "sampling.h"
 
 #include <stdlib.h>
@@ -30,6 +31,7 @@ const char run_help[] =
     "  -i, --interactive      go on with lines typed      --echo, --no-echo     repeat the prompt (yes)\n"
     "      --chat             talk: each line is a turn   --system, -sys TEXT   what comes before the turns\n"
     "                         (on a terminal: /help)      --chat-template FILE  in place of the model's own\n"
+    "      --chat-template-kwargs JSON                    its variables, as {\"enable_thinking\": false}\n"
     "\n"
     "      --tokens           print the prompt's token ids and end (-v: id and piece, a line each)\n"
     "      --logits FILE.npy  write the logits of every prompt position, float32 [n_tokens][n_vocab]\n"
@@ -87,6 +89,7 @@ static const Option known_options[] = {
     {"--chat", NULL, OPTION_ON, AT(chat)},
     {"--system", "-sys", OPTION_ONCE, AT(system), .escape = true},
     {"--chat-template", NULL, OPTION_ONCE, AT(template), .file = true},
+    {"--chat-template-kwargs", NULL, OPTION_ONCE, AT(kwargs)},
     {"--batch", NULL, OPTION_ONCE, AT(batch), .file = true},
     {"--output", "-o", OPTION_ONCE, AT(output), .file = true},
     {"--parallel", "-np", OPTION_INT, AT(n_parallel), 1, MAX_PARALLEL},
@@ -111,6 +114,20 @@ static bool parse_speculate(const char *value, Speculate *speculate, Error *erro
     return true;
 }
 
+/* --chat-template-kwargs, llama.cpp's name of it. */
+static bool parse_variables(RunOptions *s, Error *error) {
+    Error why;
+    if (!s->kwargs) return true;
+    if (!s->chat)
+        return error_set(error,
+                         "--chat-template-kwargs is for --chat; lines of --batch have chat_template_kwargs");
+    s->variables = json_parse(s->kwargs, strlen(s->kwargs), &why);
+    if (!s->variables) return error_set(error, "--chat-template-kwargs is no JSON: %s", why.message);
+    return (s->variables->kind == JSON_OBJECT ||
+            error_set(error, "--chat-template-kwargs must be an object, as {\"enable_thinking\": false}")) &&
+           conversation_takes(s->variables, error);
+}
+
 static bool parse(RunOptions *s, int argc, char **argv, Error *error) {
     const Options table = options_of(s);
     if (!options_parse(&table, 1, argc, argv, &s->model, 1, error)) return false;
@@ -119,7 +136,7 @@ static bool parse(RunOptions *s, int argc, char **argv, Error *error) {
         return error_set(error, "no model is named: ./run MODEL -p PROMPT (see ./run --help)");
     if (s->prompt && s->prompt_file) return error_set(error, "-p and -f both give a prompt; choose one");
     if (!parse_kv(s->kv, &s->kv_dtype, error) || !parse_colour(s->colour_name, &s->colour, error) ||
-        !parse_speculate(s->speculate, &s->generator.speculate, error))
+        !parse_speculate(s->speculate, &s->generator.speculate, error) || !parse_variables(s, error))
         return false;
     if (s->interactive && s->json)
         return error_set(error, "--json prints one object a run; it does not go with -i");
@@ -168,4 +185,7 @@ bool run_options_unescape(RunOptions *options, Error *error) {
     return !options->escape || options_unescape(&table, &options->texts, error);
 }
 
-void run_options_free(RunOptions *options) { free(options->texts); }
+void run_options_free(RunOptions *options) {
+    json_free(options->variables);
+    free(options->texts);
+}

@@ -2,6 +2,7 @@
 #ifndef ATTN_RUN_OPTIONS_H
 #define ATTN_RUN_OPTIONS_H
 
+#include "base/json.h"
 #include "cli/options.h"
 #include "generate.h"
 
@@ -10,7 +11,8 @@
 
 typedef struct RunOptions {
     const char *model, *prompt, *prompt_file, *tokenizer, *kv, *logits, *system, *template, *colour_name,
-        *steer, *batch, *output, *speculate;
+        *steer, *batch, *output, *speculate, *kwargs;
+    Json *variables; /* what kwargs says; NULL: it is not given */
     DType kv_dtype;
     int64_t n_predict, n_threads, n_ctx, seed, n_parallel;
     GeneratorOptions generator;

@@ -103,7 +103,7 @@ has test "$(cmp -s "$tmp/out" "$tmp/first" && echo same)" = ""
 printf '%s' "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\n' }}{% endfor %}a:" >"$tmp/template"
 cat >"$tmp/requests" <<'END'
 {"custom_id": "c", "method": "POST", "url": "/v1/completions", "body": {"model": "any", "prompt": "The Eiffel", "temperature": 0, "max_tokens": 2, "n": 1, "stream": false, "logit_bias": {}}}
-{"custom_id": "m", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": [{"role": "user", "content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}], "temperature": 0, "max_tokens": 6}}
+{"custom_id": "m", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "temperature": 0, "max_tokens": 6}}
 {"id": "s", "messages": [{"role": "user", "content": "Hi"}], "temperature": 0, "max_tokens": 6}
 END
 try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template"
@@ -140,12 +140,27 @@ while read -r more; do i=$((i + 1)) && chat $i "$hi$more"; done >"$tmp/requests"
 , "spaces_between_special_tokens": true, "request_id": "r", "chat_template_kwargs": {}, "prompt_logprobs": null, "bad_words": []
 END
 chat 20 "$hi" /chat/completions >>"$tmp/requests" # as Azure's files have it
-chat 21 '"messages": [{"role": "user", "content": ["H", {"type": "text", "text": "i"}], "refusal": null, "audio": null, "tool_calls": []}]' >>"$tmp/requests"
+chat 21 '"messages": [{"role": "user", "content": ["Hi"], "refusal": null, "audio": null, "tool_calls": []}]' >>"$tmp/requests"
 try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/template"
 has quiet
 has [ "$(wc -l <"$tmp/out")" -eq 15 ]
 has [ "$(sed 's/.*"choices": //' "$tmp/out" | sort -u | wc -l)" -eq 1 ]
 has [ "$(grep -c '"content": "[^"]*", "refusal": null}, "logprobs": null, "finish_reason": "length"}\], "usage": {"prompt_tokens": 8, "completion_tokens": 6, "total_tokens": 14}}}, "error": null}$' "$tmp/out")" -eq 15 ]
+
+# Parts of a content are lines of their own. The template has the request's variables, and of no other one.
+printf '%s' "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\n' }}{% endfor %}{{ 'b' if enable_thinking is false else 'a' }}{{ mood }}:" >"$tmp/mood.template"
+cat >"$tmp/requests" <<'END'
+{"messages": [{"role": "user", "content": ["H", {"type": "text", "text": "i"}]}], "temperature": 0, "max_tokens": 6, "chat_template_kwargs": {"enable_thinking": false, "mood": "<|endoftext|>", "add_vision_id": null}}
+{"messages": [{"role": "user", "content": "H\ni"}], "temperature": 0, "max_tokens": 6, "chat_template_kwargs": {"mood": 1.5, "enable_thinking": true}}
+{"messages": [{"role": "user", "content": ["H", "i"]}], "temperature": 0, "max_tokens": 6}
+{"prompt": "u:H\ni\nb<|endoftext|>:", "temperature": 0, "max_tokens": 6}
+{"prompt": "u:H\ni\na1.5:", "temperature": 0, "max_tokens": 6}
+{"prompt": "u:H\ni\na:", "temperature": 0, "max_tokens": 6}
+END
+try "$model" --batch "$tmp/requests" --in-order --chat-template "$tmp/mood.template"
+has quiet
+has [ "$(sed -n '1,3s/^[^,]*,//p' "$tmp/out")" = "$(sed -n '4,6s/^[^,]*,//p' "$tmp/out")" ]
+has [ "$(cut -d, -f2- "$tmp/out" | sort -u | wc -l)" -eq 3 ]
 
 # An answer that was a call alone has no text; who says a thing has a name where the template asks for it; thoughts have three.
 printf '%s' "{% for m in messages %}{{ m.role[0] + '=' + (m.name or '') + (m.reasoning_content or '') + ':' + m.content + '\n' }}{% endfor %}a:" >"$tmp/names.template"
@@ -341,6 +356,10 @@ must be an integer from -1 to 1e+09"}|{"prompt": "a", "max_tokens": 1000000001}
 "\"guided_choice\" is not done here"}|{"prompt": "a", "guided_choice": ["none"]}
 "\"suffix\" is not done here"}|{"prompt": "a", "suffix": "none"}
 "\"n\" is not done here with a context"}|{"context": "a", "continuation": "b", "n": 2}
+"\"chat_template_kwargs\" is not done here"}|{"prompt": "a", "chat_template_kwargs": [1]}
+"a template's variable \"eos_token\" is the conversation's own"}|{"prompt": "a", "chat_template_kwargs": {"eos_token": "x"}}
+"a template's variable \"messages\" is the conversation's own"}|{"prompt": "a", "chat_template_kwargs": {"a": 1, "messages": "x"}}
+"a template's variable \"docs\" must be a text, a number, true, false or null"}|{"prompt": "a", "chat_template_kwargs": {"docs": [{"role": "x"}]}}
 "\"tools\" is not done here"}|{"prompt": "a", "tools": [1]}
 "\"messages\" must be an array of messages, one at least"}|{"messages": []}
 one at least"}|{"messages": "Hi"}

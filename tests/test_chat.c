@@ -275,10 +275,11 @@ static void test_template_thinks(void) {
         Template *template = template_parse(string_from(cases[i].source), &error);
         Tokens tokens = {0};
         bool thinks = !cases[i].thinks;
-        CHECK(template &&
-                  conversation_encode(template, tokenizer, &message, 1, true, &tokens, &thinks, &error) &&
-                  thinks == cases[i].thinks,
-              "%s: %d %s", cases[i].source, thinks, error.message);
+        CHECK(
+            template &&
+                conversation_encode(template, tokenizer, &message, 1, NULL, true, &tokens, &thinks, &error) &&
+                thinks == cases[i].thinks,
+            "%s: %d %s", cases[i].source, thinks, error.message);
         tokens_free(&tokens);
         template_free(template);
     }

@@ -155,12 +155,28 @@ printf '%s' "{{ '<think>' }}" >"$tmp/thinks"
 try "$gpt2" --chat --chat-template "$tmp/thinks" -p x -n 3 --temp 0
 has quiet
 
+# The template's variables, of which none that is a text steers.
+printf '%s' "{{ messages[0].content }}{{ '!' if enable_thinking is false else '?' }}{{ mood }}" >"$tmp/mood"
+begin
+goes_on 'Hi!<|endoftext|>'
+try "$gpt2" --chat --chat-template "$tmp/mood" -p Hi -n 6 --temp 0 --chat-template-kwargs '{"enable_thinking": false, "mood": "<|endoftext|>"}'
+has answers_so
+begin
+goes_on 'Hi?'
+try "$gpt2" --chat --chat-template "$tmp/mood" -p Hi -n 6 --temp 0 --chat-template-kwargs '{}'
+has answers_so
+
 # Refusals.
 printf '{%% if %%}' >"$tmp/bad"
 refuses_each "$gpt2" <<'END'
 1 has no chat template (tokenizer.chat_template); give one with --chat-template FILE | --chat -p Hi
 1 none: cannot open                                        | --chat --chat-template "$tmp/none" -p Hi
 1 bad: the chat template, line 1: an expression is missing | --chat --chat-template "$tmp/bad" -p Hi
+2 kwargs is no JSON: line 1: | --chat -p Hi --chat-template-kwargs '{"a": }' | --chat -p Hi --chat-template-kwargs ''
+2 kwargs must be an object | --chat -p Hi --chat-template-kwargs 5
+2 variable "bos_token" is the conversation.s own | --chat -p Hi --chat-template-kwargs '{"bos_token": "a"}'
+2 variable "tools" must be a text | --chat -p Hi --chat-template-kwargs '{"tools": []}'
+2 is for --chat; lines of --batch | -p Hi --chat-template-kwargs '{}' | --batch x --chat-template-kwargs '{}'
 2 chat goes alone                                          | --chat -i | --chat -p Hi --json
 2 are for --chat                                           | --system x -p Hi | --chat-template x -p Hi
 END

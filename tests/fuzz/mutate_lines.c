@@ -50,6 +50,7 @@ static const char *const members[] = {"id",
                                       "min_tokens",
                                       "tool_calls",
                                       "name",
+                                      "chat_template_kwargs",
                                       "reasoning"};
 static const char *const values[] = {"0",
                                      "1",

@@ -388,11 +388,14 @@ static void write_template_seeds(void) {
         "{{ messages[0].content|sort|unique|list }}{{ [3, 1]|sort(reverse=true)|first }}{{ dict(a=1)|dictsort }}",
         "{% for m in messages %}<s>{{ m.content|replace('/x', '')|trim }}{{ m.content.split('a')[0] }}</s>{% endfor %}",
         "{{ '{:>9,d}{x:^7.2}{!r}'.format(7, bos_token, x=messages[0].content) }}{{ [[1]]|map(*['map'] * 3) }}",
+        "{{ enable_thinking|default(true) }}{{ x }}{{ n }}{{ messages[0].content }}",
         "{{ bos_token }}<think>{{ messages|selectattr('role', 'equalto', 'user')|list|length }}",
     };
     static const char *const lines[] = {"run a --chat --chat-template b -p ab -n 3",
                                         "run a --chat --chat-template b -n 2 --shift -c 16 -sys a",
-                                        "run a --chat --chat-template b -v --temp 0 -n 4 --system b"};
+                                        "run a --chat --chat-template b -v --temp 0 -n 4 --system b",
+                                        "run a --chat --chat-template b -p ab -n 2 --chat-template-kwargs "
+                                        "{\"enable_thinking\":false,\"x\":\"<s>\",\"n\":1}"};
     static const char said[] =
         "ab\n<s/x>b</x/s><|im_/xend|>\n/reset\n/system x\n/help\nabc <s>\n/save out\n/what\n/usr x\n\na\n/exit\nb";
     for (size_t i = 0; i < COUNT(templates); i++) {
@@ -881,10 +884,10 @@ static void write_batch_seeds(void) {
          "\"top_k\":-1}\n{\"custom_id\":\"c\",\"url\":\"/chat/completions\",\"body\":{\"messages\":[{\"role\":\"user\","
          "\"name\":\"b\",\"content\":[\"a\",{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"assistant\",\"content\":null,"
          "\"tool_calls\":[]}],\"max_tokens\":2,\"response_format\":{\"type\":\"text\"},\"modalities\":[\"text\"],"
-         "\"tool_choice\":\"none\",\"min_tokens\":0}}\n{\"body\":{\"prompt\":[[4],[]]}}\n"
+         "\"tool_choice\":\"none\",\"min_tokens\":0,\"chat_template_kwargs\":{\"x\":\"<s>\",\"n\":1}}}\n{\"body\":{\"prompt\":[[4],[]]}}\n"
          "{\"body\":{\"prompt\":[[4]],\"stream\":true}}\n")};
     static const char template[] =
-        "{% for m in messages %}{{ m.role[0] + (m.name or \"\") + m.content }}{% endfor %}a";
+        "{% for m in messages %}{{ m.role[0] + (m.name or \"\") + m.content }}{% endfor %}a{{ x }}{{ n }}";
     static const char *const old[] = {"", "{\"answers_of\": \"a\"}\n", "{\"answers_of\": ", "something else",
                                       "{\"id\":1}\n{"};
     static const char *const cuts[] = {"0", "100", "400", "600", "9999"};
