@@ -41,7 +41,8 @@ TensorName checkpoint_told(const Checkpoint *checkpoint, String name) {
             continue;
         snprintf(its.text, sizeof its.text, "%.*s", (int)own.n, own.data);
         if (string_compare(other, name) == 0) return its;
-        if (move_to_layer(&its, (String){name.data + 3, n - 3}, (String){other.data + 3, other_n - 3}))
+        if (n > 0 && other_n > 0 &&
+            move_to_layer(&its, (String){name.data + 3, n - 3}, (String){other.data + 3, other_n - 3}))
             told = its;
     }
     return told;
