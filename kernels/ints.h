@@ -112,9 +112,9 @@ OPENED void end_span_of_stack(bool mins, size_t tokens, size_t bytes, Vec *total
 OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bool mins, float *sums,
                         Turned *turned, const Panel *panel, size_t stack, const PackedInts *x, size_t begin,
                         size_t cols, Ahead ahead) {
-    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
+    const size_t wide = part_bytes(bytes), parts = bytes / wide, chunks = span / 16;
     PackedInts own = from_span(x, bytes, span, begin / span, tokens);
-    const unsigned char *weights = panel_chunk(bytes, panel, 0) + stack * LANES * 16;
+    const unsigned char *weights = panel->q[0][0] + stack * LANES * 16;
     Vec totals[STACKED];
     for (size_t t = 0; t < tokens; t++) totals[t] = vec_load(sums + t * ROWS);
     const float *scales = NULL, *least = NULL;
@@ -130,7 +130,7 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
         for (size_t t = 0; t < tokens; t++)
             dots[t] = ints_begin(sum_bytes(bytes, pairs), ints_spread(own.start + t));
 #pragma GCC unroll 2
-        for (size_t c = 0; c < parts * chunks; c++, q += 16 * tokens) {
+        for (size_t c = 0; c < parts * chunks; c++) {
             const unsigned char *chunk = weights + c % chunks * ROWS * 16;
             Vec w[4];
             if (bytes == 2) KEEP_LOOP(c); /* as in add_span_of_tile */
@@ -138,16 +138,21 @@ OPENED void micro_stack(size_t tokens, size_t bytes, bool pairs, size_t span, bo
                 for (size_t t = 0; t < tokens; t++) dots[t] = next_part(dots[t]);
             for (size_t i = 0; i < 4; i++) w[i] = vec_of_bits(ints_load(chunk + i * LANES * 4));
             vec_turn(w);
+            for (size_t half = 0; half < wide; half++, q += 16 * tokens) {
+                if (wide == 2) KEEP_LOOP(half);
 #pragma GCC unroll 4
-            for (size_t u = 0; u < 4; u += pairs ? 2 : 1) {
-                const Ints unit = ints_of_bits(w[u]), next = ints_of_bits(w[pairs ? u + 1 : u]);
-                for (size_t t = 0; t < tokens; t++) {
-                    const unsigned char *at = q + (u * tokens + t) * 4;
-                    Ints *dot = &dots[t];
-                    *dot =
-                        pairs ? ints_dot_pair(*dot, unit, ints_spread(at), next, ints_spread(at + tokens * 4))
-                              : ints_dot_spread(bytes, !c && !u, *dot, unit, at);
-                    KEEP_IN_REGISTER(*dot);
+                for (size_t u = 0; u < 4; u += pairs ? 2 : 1) {
+                    const Ints columns = ints_of_bits(w[u]), next = ints_of_bits(w[pairs ? u + 1 : u]),
+                               unit = wide == 2 ? ints_widen(columns, 0) : columns;
+                    for (size_t t = 0; t < tokens; t++) {
+                        const unsigned char *at = q + (u * tokens + t) * 4;
+                        Ints *dot = &dots[t];
+                        *dot = pairs ? ints_dot_pair(*dot, unit, ints_spread(at), next,
+                                                     ints_spread(at + tokens * 4))
+                                     : ints_dot_spread(bytes, !c && !u, *dot, unit, at);
+                        KEEP_IN_REGISTER(*dot);
+                    }
+                    if (wide == 2) w[u] = vec_of_bits(ints_widen(columns, 1));
                 }
             }
         }
@@ -366,7 +371,7 @@ OPENED void few_ints(size_t span, bool mins, size_t bytes, bool pairs, float *y,
             const size_t cols = smaller(GROUP, w->cols - begin);
             const Ahead ahead = {(const unsigned char *)w->data + (r + ROWS) * row_bytes + at * ROWS,
                                  group_bytes * LANES / (GROUP / span)};
-            unpack_panel(bytes, &panel, w->dtype, rows, at, cols);
+            unpack_panel(1, &panel, w->dtype, rows, at, cols);
             for (size_t t = 0; t < n; t += STACKED) {
                 const size_t tokens = stacked(bytes, smaller(STACKED, n - t));
                 PackedInts x = packed_ints(bytes, span, packed, t, tokens, w->cols);

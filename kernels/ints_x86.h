@@ -39,6 +39,13 @@ OPENED float largest_of(const float *x) {
     return _mm_cvtss_f32(_mm_castsi128_ps(two));
 }
 
+/* Sixteen columns of int16: even ones, then odd ones, as bytes become int16 by a mask and by a shift. */
+OPENED __m256i halves_apart(__m256i columns) {
+    const __m256i even_first =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(columns, even_first), 0xd8);
+}
+
 OPENED void round_to(size_t bytes, size_t span, unsigned char *q, int32_t halves[2], const float *x,
                      float factor) {
     const __m256i ones = _mm256_set1_epi16(1);
@@ -54,12 +61,12 @@ OPENED void round_to(size_t bytes, size_t span, unsigned char *q, int32_t halves
     if (bytes == 1) {
         store32(q, _mm256_permute4x64_epi64(_mm256_packs_epi16(low, high), 0xd8));
     } else {
-        store32(q, low);
-        store32(q + 32, high);
+        store32(q, halves_apart(low));
+        store32(q + 32, halves_apart(high));
     }
 }
 
-/* Chunk i of a strip: sixteen columns of each row, or eight as int16. */
+/* Chunk i of a strip: sixteen columns of each row, or eight of them as int16, every other one. */
 OPENED Ints strip_chunk(size_t bytes, const Group *strip, size_t i) {
     return bytes == 1 ? ints_load(strip->q + i * strip->apart)
                       : ints_widen(ints_load(strip->q + i / 2 * strip->apart), i % 2);
@@ -67,11 +74,12 @@ OPENED Ints strip_chunk(size_t bytes, const Group *strip, size_t i) {
 
 /* Turns sixteen columns as they lie in a panel, so many rows apart, into twice as many of eight columns as int16. */
 OPENED void widen(unsigned char *to, const unsigned char *from, size_t n_rows, size_t columns) {
-    for (size_t c = 0; c < columns; c++, to += 2 * n_rows * 16)
-        for (size_t r = 0; r < n_rows; r++, from += 16) {
-            __m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
-            _mm_storeu_si128((__m128i *)(void *)(to + r * 16), _mm256_castsi256_si128(wide));
-            _mm_storeu_si128((__m128i *)(void *)(to + (n_rows + r) * 16), _mm256_extracti128_si256(wide, 1));
+    for (size_t c = 0; c < columns; c++, to += n_rows * 16)
+        for (size_t r = 0; r < n_rows; r += LANES / 4, from += LANES * 4, to += LANES * 4) {
+            const Vec even = vec_of_bits(ints_widen(ints_load(from), 0)),
+                      odd = vec_of_bits(ints_widen(ints_load(from), 1));
+            vec_store((float *)(void *)to, even);
+            vec_store((float *)(void *)(to + n_rows * 16), odd);
         }
 }
 

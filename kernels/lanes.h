@@ -21,7 +21,8 @@
  *   vec_turn(v): lane 4·i + j of v[k] changes places with lane 4·i + k of v[j], four vectors
  *   vec_in_rows(v): lane 4·i + j to lane LANES/4·j + i, which is the row that it then belongs to
  *   vec_of_bits(v), ints_of_bits(v): the same bits
- *   ints_widen(v, upper): the lower, or upper, eight bytes of each sixteen as int16, on x86-64 and WebAssembly
+ *   ints_widen(v, i): half of each sixteen bytes as int16: every other one from byte i on, on x86-64, and in WebAssembly the lower
+ *                     eight, or the upper
  *   ints_dot(bytes, dots, w, x): dots + w's units · x's; bytes: of a column
  *   ints_dot_first(bytes, dots, w, x): the same, where dots are constant or as ints_begin gave them
  *   ints_rest(bytes, dots): in lanes of 32 bits, if they are not yet

@@ -87,9 +87,8 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static inline Ints ints_widen(Ints v, bool upper) {
-    return upper ? _mm256_unpackhi_epi8(v, _mm256_setzero_si256())
-                 : _mm256_unpacklo_epi8(v, _mm256_setzero_si256());
+static inline Ints ints_widen(Ints v, size_t i) {
+    return i ? _mm256_srli_epi16(v, 8) : _mm256_and_si256(v, _mm256_set1_epi16(255));
 }
 static inline Ints ints_load(const void *p) { return _mm256_loadu_si256(p); }
 static inline Ints ints_set(int32_t a) { return _mm256_set1_epi32(a); }

@@ -81,9 +81,8 @@ static inline void vec_to_f16(uint16_t *p, Vec v) {
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static inline Ints ints_widen(Ints v, bool upper) {
-    return upper ? _mm512_unpackhi_epi8(v, _mm512_setzero_si512())
-                 : _mm512_unpacklo_epi8(v, _mm512_setzero_si512());
+static inline Ints ints_widen(Ints v, size_t i) {
+    return i ? _mm512_srli_epi16(v, 8) : _mm512_and_si512(v, _mm512_set1_epi16(255));
 }
 static inline Ints ints_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline Ints ints_set(int32_t a) { return _mm512_set1_epi32(a); }
