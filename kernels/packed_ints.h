@@ -28,7 +28,7 @@
 
 /* The activations of `tokens` tokens that are multiplied together, in the room of tokens·cols floats. */
 typedef struct PackedInts {
-    unsigned char *q; /* [spans][parts][units of 4 bytes][tokens][4]: four columns, or two of int16 */
+    unsigned char *q; /* [spans][parts][units][tokens][4]: four columns, or two as ints_widen has them */
     float *d;         /* [spans][tokens] */
     int32_t *start;   /* [spans][tokens] −excess·Σ q: what a span's sum begins with */
     float *sums;      /* [spans][tokens] Σ q, which the weights' minima are multiplied by */
