@@ -159,12 +159,14 @@ has quiet
 printf '%s' "{{ messages[0].content }}{{ '!' if enable_thinking is false else '?' }}{{ mood }}" >"$tmp/mood"
 begin
 goes_on 'Hi!<|endoftext|>'
-try "$gpt2" --chat --chat-template "$tmp/mood" -p Hi -n 6 --temp 0 --chat-template-kwargs '{"enable_thinking": false, "mood": "<|endoftext|>"}'
-has answers_so
+try "$gpt2" --chat --chat-template "$tmp/mood" -p Hi -n 6 --temp 0 -v --chat-template-kwargs '{"enable_thinking": false, "mood": "<|endoftext|>"}'
+has cmp -s "$tmp/want" "$tmp/out"
+has computed 16 # bytes
 begin
 goes_on 'Hi?'
-try "$gpt2" --chat --chat-template "$tmp/mood" -p Hi -n 6 --temp 0 --chat-template-kwargs '{}'
-has answers_so
+try "$gpt2" --chat --chat-template "$tmp/mood" -p Hi -n 6 --temp 0 -v --chat-template-kwargs '{}'
+has cmp -s "$tmp/want" "$tmp/out"
+has computed 3
 
 # Refusals.
 printf '{%% if %%}' >"$tmp/bad"
