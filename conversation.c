@@ -77,7 +77,7 @@ static void add_token(Json *object, Json *members, const char *key, const Tokeni
     if (id >= 0) add_member(object, members, key, json_text(tokenizer_piece(tokenizer, id, true)));
 }
 
-/* What steers the model in a template's hands is the tokenizer's, and what is a role or not the conversation's. */
+/* Tokens steer the model, and so do roles: nobody outside may give a template its own. */
 static bool is_own(String name) {
     static const char end[] = "_token";
     const size_t n = sizeof end - 1;

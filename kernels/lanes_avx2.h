@@ -108,15 +108,19 @@ static inline Ints ints_of_bits(Vec v) { return _mm256_castps_si256(v); }
 #endif
 
 /* In assembly, because gcc would sum elsewhere and move the result: one instruction in three is then a copy. */
+static inline Ints add_products(size_t bytes, Ints dots, Ints products) {
+    if (bytes == 1)
+        __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(products));
+    else
+        __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(products));
+    return dots;
+}
+
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
 #ifdef BYTE_DOT
     if (bytes == 1) return BYTE_DOT(dots, w, x);
 #endif
-    if (bytes == 1)
-        __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(_mm256_maddubs_epi16(w, x)));
-    else
-        __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(_mm256_madd_epi16(w, x)));
-    return dots;
+    return add_products(bytes, dots, bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_madd_epi16(w, x));
 }
 
 #define HAS_DOT_FIRST
@@ -145,20 +149,13 @@ static inline Ints products_of(size_t bytes, Ints w, const void *x) {
 #define HAS_DOT_STORED
 static inline Ints ints_dot_stored(size_t bytes, bool first, Ints dots, Ints w, const void *x) {
     const Ints products = products_of(bytes, w, x);
-    if (bytes == 1 && first) return products;
-    if (bytes == 1)
-        __asm__("vpaddw %1, %0, %0" : "+x"(dots) : "x"(products));
-    else
-        __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(products));
-    return dots;
+    return bytes == 1 && first ? products : add_products(bytes, dots, products);
 }
 
 /* Two units of weights below 64, whose four products fit into an int16. */
 #define HAS_DOT_PAIR
 static inline Ints add_pair(Ints dots, Ints first, Ints second) {
-    const Ints sums = _mm256_madd_epi16(_mm256_add_epi16(first, second), _mm256_set1_epi16(1));
-    __asm__("vpaddd %1, %0, %0" : "+x"(dots) : "x"(sums));
-    return dots;
+    return add_products(2, dots, _mm256_madd_epi16(_mm256_add_epi16(first, second), _mm256_set1_epi16(1)));
 }
 
 static inline Ints ints_dot_pair(Ints dots, Ints w0, Ints x0, Ints w1, Ints x1) {
