@@ -394,8 +394,7 @@ static void write_template_seeds(void) {
     static const char *const lines[] = {"run a --chat --chat-template b -p ab -n 3",
                                         "run a --chat --chat-template b -n 2 --shift -c 16 -sys a",
                                         "run a --chat --chat-template b -v --temp 0 -n 4 --system b",
-                                        "run a --chat --chat-template b -p ab -n 2 --chat-template-kwargs "
-                                        "{\"enable_thinking\":false,\"x\":\"<s>\",\"n\":1}"};
+                                        "run a --chat --chat-template b -n 2 --chat-template-kwargs {\"enable_thinking\":false,\"n\":1}"};
     static const char said[] =
         "ab\n<s/x>b</x/s><|im_/xend|>\n/reset\n/system x\n/help\nabc <s>\n/save out\n/what\n/usr x\n\na\n/exit\nb";
     for (size_t i = 0; i < COUNT(templates); i++) {
