@@ -23,25 +23,34 @@ enum { STRIPS = ROWS / UNPACKED_ROWS, TURN = 8 };
 /* A strip's spans, scaled: those of a row, four by four, in four lanes. */
 typedef float Scaled[GROUP_SPANS / 4][LANES];
 
+/* Span s of a strip · the token: for each row in four lanes that are yet to be added up. It fetches its share of what is ahead. */
+OPENED Ints multiply_span(size_t bytes, size_t span, const Group *strip, const PackedInts *x, size_t s,
+                          Ahead ahead) {
+    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
+    Ints dots = ints_set(0);
+    for (size_t c = 0; c < parts * chunks; c++) {
+        const Ints w = strip_chunk(bytes, strip, s * chunks + c % chunks),
+                   unit = ints_repeat(x->q + (s * parts * chunks + c) * 16);
+        if (c == chunks) dots = next_part(dots);
+        dots = c ? ints_dot(bytes, dots, w, unit) : ints_dot_first(bytes, dots, w, unit);
+        if (!c) FETCH_SHARE(ahead, s, dots)
+    }
+    return ints_rest(bytes, dots);
+}
+
 /*
  * Spans [s, s + 4) of a strip · the token, scaled but by d, for each row in four lanes. There are `spans` of them in all, and here
- * fewer than four, unless `fours`. x begins with span 0. Each fetches its share of what is ahead.
+ * fewer than four, unless `fours`. x begins with span 0. No loop: gcc 12 would keep what its turns add up in memory.
  */
 OPENED void multiply_four_spans(size_t bytes, size_t span, bool mins, bool fours, float *scaled,
                                 const Group *strip, const PackedInts *x, size_t s, size_t spans,
                                 Ahead ahead) {
-    const size_t parts = bytes / part_bytes(bytes), chunks = span * bytes / parts / 16;
-    Ints dots[4] = {ints_set(0), ints_set(0), ints_set(0), ints_set(0)};
-    for (size_t j = 0; j < 4 && (fours || s + j < spans); j++) {
-        for (size_t c = 0; c < parts * chunks; c++) {
-            const Ints w = strip_chunk(bytes, strip, (s + j) * chunks + c % chunks),
-                       unit = ints_repeat(x->q + ((s + j) * parts * chunks + c) * 16);
-            if (c == chunks) dots[j] = next_part(dots[j]);
-            dots[j] = c ? ints_dot(bytes, dots[j], w, unit) : ints_dot_first(bytes, dots[j], w, unit);
-            if (!c) FETCH_SHARE(ahead, s + j, dots[j])
-        }
-        dots[j] = ints_rest(bytes, dots[j]);
-    }
+    const Ints dots[4] = {
+        multiply_span(bytes, span, strip, x, s, ahead),
+        fours || s + 1 < spans ? multiply_span(bytes, span, strip, x, s + 1, ahead) : ints_set(0),
+        fours || s + 2 < spans ? multiply_span(bytes, span, strip, x, s + 2, ahead) : ints_set(0),
+        fours || s + 3 < spans ? multiply_span(bytes, span, strip, x, s + 3, ahead) : ints_set(0),
+    };
     const Vec dot = vec_from_ints(ints_add(ints_add_fours(dots), ints_repeat(x->start + s))),
               scales = vec_load(strip->scales + s * (LANES / 4)),
               q_sums = mins ? vec_repeat(x->sums + s) : vec_set(0),
