@@ -140,6 +140,10 @@ static bool chat(const AttnModel *model, const AttnMessage *messages, size_t n,
         if (!messages[i].role || !messages[i].content)
             return error_set(error, "message %zu has no role, or no content", i + 1);
     const String source = given(options->source);
+    Json *variables = NULL;
+    if (options->variables &&
+        !(variables = conversation_variables(options->variables, "AttnChatOptions.variables", error)))
+        return false;
     Template *template =
         conversation_template(model_checkpoint(model->model), options->source ? &source : NULL, error);
     ChatMessage *inner = template ? malloc(n * sizeof *inner) : NULL;
@@ -147,10 +151,11 @@ static bool chat(const AttnModel *model, const AttnMessage *messages, size_t n,
     for (size_t i = 0; inner && i < n; i++)
         inner[i] =
             (ChatMessage){given(messages[i].role), given(messages[i].content), given(messages[i].thoughts)};
-    bool ok = inner && conversation_encode(template, model->tokenizer, inner, n, NULL, !options->complete,
-                                           all, NULL, error);
+    bool ok = inner && conversation_encode(template, model->tokenizer, inner, n, variables,
+                                           !options->complete, all, NULL, error);
     free(inner);
     template_free(template);
+    json_free(variables);
     return ok;
 }
 

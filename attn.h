@@ -68,7 +68,7 @@ extern "C" {
 #endif
 
 /* The version of this header. Before 1.0.0 a new second number may change what is here; the third adds to it alone. */
-#define ATTN_VERSION "0.4.0"
+#define ATTN_VERSION "0.5.0"
 
 /* The version of the library that is linked. */
 ATTN_API const char *attn_version(void);
@@ -243,12 +243,19 @@ typedef struct AttnMessage {
 typedef struct AttnChatOptions {
     const char *source; /* of a chat template, in Jinja; NULL: the file's own */
     bool complete;      /* nobody answers: the tokens that begin an answer are left out */
+
+    /*
+     * Further variables of the template, a JSON object: {"enable_thinking": false}. Texts, numbers, true, false and null; none may be
+     * called messages, add_generation_prompt, or end in _token. NULL: none.
+     */
+    const char *variables;
 } AttnChatOptions;
 
 /*
  * The tokens of n_messages ≥ 1 messages, all strings NUL-terminated, as the model's chat template lays them out, up to where
  * its answer begins; given as attn_tokenize gives them, and ready for attn_generate_from. Bytes that are no UTF-8 count as
- * U+FFFD. Fails where the file has no template, or that is no Jinja, or refuses the conversation, and says why.
+ * U+FFFD. Fails where the file has no template, or that is no Jinja, or refuses the conversation, or the variables are none, and says
+ * why.
  */
 ATTN_API bool attn_chat(const AttnModel *model, const AttnMessage *messages, size_t n_messages,
                         const AttnChatOptions *options, int32_t *tokens, size_t capacity, size_t *n_tokens,

@@ -97,6 +97,18 @@ bool conversation_takes(const Json *variables, Error *error) {
     return true;
 }
 
+Json *conversation_variables(const char *text, const char *what, Error *error) {
+    Error why;
+    Json *variables = json_parse(text, strlen(text), &why);
+    const bool ok = !variables ? error_set(error, "%s is no JSON: %s", what, why.message)
+                    : variables->kind != JSON_OBJECT
+                        ? error_set(error, "%s must be an object, as {\"enable_thinking\": false}", what)
+                        : conversation_takes(variables, error);
+    if (ok) return variables;
+    json_free(variables);
+    return NULL;
+}
+
 /*
  * The context of the template, with the names that transformers gives it; what is not there, such as tools, is left out,
  * since some templates take a null for a list. Thoughts have both of their names. One block of memory, which free() releases:

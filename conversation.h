@@ -29,6 +29,9 @@ Template *conversation_template(const Checkpoint *checkpoint, const String *sour
  */
 bool conversation_takes(const Json *variables, Error *error);
 
+/* Such an object from its JSON; json_free releases it. NULL with an error, in which the text is called `what`. */
+Json *conversation_variables(const char *text, const char *what, Error *error);
+
 /*
  * Appends the tokens of n messages, with those that begin an answer if `answers`, to `tokens`. The template has these variables,
  * too, which conversation_takes has taken; NULL: no others. *thinks, which may be NULL, is whether the template's own last word is

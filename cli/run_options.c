@@ -116,16 +116,12 @@ static bool parse_speculate(const char *value, Speculate *speculate, Error *erro
 
 /* --chat-template-kwargs, llama.cpp's name of it. */
 static bool parse_variables(RunOptions *s, Error *error) {
-    Error why;
     if (!s->kwargs) return true;
     if (!s->chat)
         return error_set(error,
                          "--chat-template-kwargs is for --chat; lines of --batch have chat_template_kwargs");
-    s->variables = json_parse(s->kwargs, strlen(s->kwargs), &why);
-    if (!s->variables) return error_set(error, "--chat-template-kwargs is no JSON: %s", why.message);
-    return (s->variables->kind == JSON_OBJECT ||
-            error_set(error, "--chat-template-kwargs must be an object, as {\"enable_thinking\": false}")) &&
-           conversation_takes(s->variables, error);
+    s->variables = conversation_variables(s->kwargs, "--chat-template-kwargs", error);
+    return s->variables != NULL;
 }
 
 static bool parse(RunOptions *s, int argc, char **argv, Error *error) {

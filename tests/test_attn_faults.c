@@ -191,10 +191,11 @@ static bool feed_at_last(Work *work, AttnError *error) {
 static bool chat(Work *work, AttnError *error) {
     static const AttnMessage messages[] = {{"user", "Who is it?", NULL}, {"assistant", "I \xff", "hm"}};
     static const char source[] =
-        "{% for m in messages %}{{ m.role ~ ': ' ~ m.content | trim ~ '\n' }}{% endfor %}";
+        "{% for m in messages %}{{ m.role ~ tone ~ m.content | trim ~ '\n' }}{% endfor %}";
     Given *given = &work->given;
-    return attn_chat(work->model, messages, 2, &(AttnChatOptions){.source = source}, given->chat, MAX_TOKENS,
-                     &given->n_chat, error);
+    return attn_chat(work->model, messages, 2,
+                     &(AttnChatOptions){.source = source, .variables = "{\"tone\": \": \"}"}, given->chat,
+                     MAX_TOKENS, &given->n_chat, error);
 }
 
 static unsigned char saved[MAX_FILE];

@@ -124,7 +124,7 @@ static void check_laid_out(const AttnModel *model, const AttnMessage *messages, 
 static void test_conversations(void) {
     const AttnMessage talk[] = {
         {"system", "Be kind.", NULL}, {"user", "Hi?", NULL}, {"assistant", "Yes", "hm"}};
-    const AttnChatOptions options = {.source = roles}, complete = {roles, true};
+    const AttnChatOptions options = {.source = roles}, complete = {.source = roles, .complete = true};
     AttnModel *gpt2 = attn_model_open(GPT2_PATH, NULL, NULL),
               *llama = attn_model_open(LLAMA_PATH, NULL, NULL);
     check_laid_out(gpt2, talk, 1, &options, "<system>Be kind.<|endoftext|><answer>");
@@ -161,6 +161,10 @@ static void test_conversations(void) {
               "no tokens");
         CHECK(n >= 2 && tokens[0] == 1 && tokens[1] != 1, "%d, %d", (int)tokens[0], (int)tokens[1]);
     }
+    /* Further variables. */
+    const AttnChatOptions kind = {.source = "{{ enable_thinking }}{{ tone }}{{ n + 1 }}",
+                                  .variables = "{\"enable_thinking\": false, \"tone\": \"dry\", \"n\": 2}"};
+    check_laid_out(gpt2, talk, 1, &kind, "Falsedry3");
     attn_model_close(gpt2), attn_model_close(llama);
 }
 
@@ -213,6 +217,18 @@ static void test_refused_conversations(void) {
     CHECK(!attn_chat(gpt2, talk, 0, &(AttnChatOptions){.source = roles}, tokens, 4, &n, &error) &&
               strstr(error.message, "no messages"),
           "%s", error.message);
+    static const char *const variables[][2] = {
+        {"", "AttnChatOptions.variables is no JSON"},
+        {"[1]", "AttnChatOptions.variables must be an object"},
+        {"{\"messages\": 1}", "variable \"messages\" is the conversation's own"},
+        {"{\"add_generation_prompt\": true}", "is the conversation's own"},
+        {"{\"my_token\": \"</s>\"}", "variable \"my_token\" is the conversation's own"},
+        {"{\"tools\": []}", "variable \"tools\" must be a text, a number, true, false or null"}};
+    for (size_t i = 0; i < COUNT(variables); i++)
+        CHECK(!attn_chat(gpt2, talk, 1, &(AttnChatOptions){.source = roles, .variables = variables[i][0]},
+                         tokens, 4, &n, &error) &&
+                  strstr(error.message, variables[i][1]),
+              "%s: '%s'", variables[i][0], error.message);
     CHECK(!attn_chat(gpt2, &(AttnMessage){NULL, "Hi?", NULL}, 1, NULL, tokens, 4, &n, &error) &&
               strstr(error.message, "message 1 has"),
           "%s", error.message);

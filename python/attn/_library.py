@@ -8,7 +8,7 @@ from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, 
 from pathlib import Path
 from typing import Any
 
-ABI = "0.4"  # the first two numbers of attn_version() with which the structs below are laid out as here
+ABI = "0.5"  # the first two numbers of attn_version() with which the structs below are laid out as here
 
 
 class AttnError(RuntimeError):
@@ -88,7 +88,7 @@ class Message(ctypes.Structure):
 
 
 class ChatOptions(ctypes.Structure):
-    _fields_ = [("source", c_char_p), ("complete", c_bool)]
+    _fields_ = [("source", c_char_p), ("complete", c_bool), ("variables", c_char_p)]
 
 
 class SessionOptions(ctypes.Structure):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import json
 import os
 import threading
 from collections import defaultdict
@@ -120,12 +121,13 @@ class Model:
         return _ids(library.attn_tokenize, len(data) + 2, file.pointer, data, len(data), flags)
 
     def chat_tokens(self, messages: Iterable[Mapping[str, str]], *, add_generation_prompt: bool = True,
-                    template: Optional[str] = None) -> NDArray[np.int32]:
+                    template: Optional[str] = None, **variables: Union[str, float, bool, None]) -> NDArray[np.int32]:
         """
         The ids [n] of a conversation as the model's chat template lays it out, for `run`, `generate` … Each message has "role"
         ("user" …), "content", and perhaps "thoughts" ("thinking" and "reasoning_content" are the same). What was said stays text, whatever control tokens it looks like.
-        add_generation_prompt: up to where the model's answer begins. template: Jinja, in place of the file's own. AttnError:
-        the file has none, or it refuses the conversation; the line says why.
+        add_generation_prompt: up to where the model's answer begins. template: Jinja, in place of the file's own. variables:
+        further ones of the template, as enable_thinking=False. AttnError: the file has no template, or it refuses the conversation,
+        or a variable is one that it may not be given; the line says why.
         """
         rows: List[Message] = []
         for message in messages:
@@ -133,7 +135,8 @@ class Model:
                 raise TypeError(f"a message is a mapping with role and content, not {message!r}")
             thoughts = next((key for key in ("thoughts", "thinking", "reasoning_content") if message.get(key) is not None), "thoughts")
             rows.append(Message(*[_c_string(message.get(key), key) for key in ("role", "content", thoughts)]))
-        options = ChatOptions(_c_string(template, "template"), not add_generation_prompt)
+        options = ChatOptions(_c_string(template, "template"), not add_generation_prompt,
+                              json.dumps(variables, allow_nan=False).encode() if variables else None)
         file = self._opened()  # which another thread may close while the engine works
         return _ids(library.attn_chat, 512, file.pointer, (Message * len(rows))(*rows), len(rows), ctypes.byref(options))
 

@@ -132,6 +132,15 @@ def test_a_conversation_is_laid_out_by_its_template():
         model().chat_tokens([{"role": "user"}], template=TEMPLATE)
     with fails(attn.AttnError, "nobody"):
         model().chat_tokens(said, template="{{ raise_exception('nobody') }}")
+    kind = model().chat_tokens(said, template="{{ enable_thinking }} {{ tone }} {{ n }} {{ x is none }}", enable_thinking=False,
+                               tone="dry é", n=1.5, x=None)
+    assert model().to_string(kind) == "False dry é 1.5 True"
+    with fails(attn.AttnError, 'variable "tools" must be a text'):
+        model().chat_tokens(said, template=TEMPLATE, tools=[])
+    with fails(attn.AttnError, 'variable "eos_token" is the conversation\'s own'):
+        model().chat_tokens(said, template=TEMPLATE, eos_token="x")
+    with fails(ValueError, "JSON"):
+        model().chat_tokens(said, template=TEMPLATE, n=float("nan"))
     with fails(ValueError, "content has a NUL character at 1"):
         model().chat_tokens([{"role": "user", "content": "a\0b"}], template=TEMPLATE)
 
