@@ -1,4 +1,4 @@
-#include "memory.h"
+#include "base/memory.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,12 +7,17 @@
 
 enum { CACHE_LINE = 64, HUGE_PAGE = 2 << 20 };
 
+/* Bytes of [rows][cols] floats in whole cache lines, of which there is one at least; 0 where they overflow. */
+static size_t floats_bytes(size_t rows, size_t cols) {
+    size_t n;
+    bool fits = !__builtin_mul_overflow(rows, cols, &n) && !__builtin_mul_overflow(n, sizeof(float), &n) &&
+                !__builtin_add_overflow(n, CACHE_LINE, &n);
+    return fits ? n / CACHE_LINE * CACHE_LINE : 0;
+}
+
 float *floats_new(size_t rows, size_t cols) {
-    size_t n, bytes;
-    if (__builtin_mul_overflow(rows, cols, &n) || __builtin_mul_overflow(n, sizeof(float), &bytes) ||
-        __builtin_add_overflow(bytes, CACHE_LINE, &bytes))
-        return NULL;
-    return aligned_alloc(CACHE_LINE, bytes / CACHE_LINE * CACHE_LINE);
+    size_t n = floats_bytes(rows, cols);
+    return n ? aligned_alloc(CACHE_LINE, n) : NULL;
 }
 
 void *bytes_new(size_t n) {
@@ -25,7 +30,6 @@ void *bytes_new(size_t n) {
 }
 
 float *floats_filled_new(size_t rows, size_t cols) {
-    size_t n, bytes;
-    bool fits = !__builtin_mul_overflow(rows, cols, &n) && !__builtin_mul_overflow(n, sizeof(float), &bytes);
-    return fits ? bytes_new(bytes + CACHE_LINE) : NULL;
+    size_t n = floats_bytes(rows, cols);
+    return n ? bytes_new(n) : NULL;
 }

@@ -5,6 +5,7 @@
 #include "bad.h"
 
 #include "attention.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,6 +147,15 @@ static void test_interrupt(void) {
     }
 }
 
+/* A size that a size_t does not hold is no memory, rather than little. */
+static void test_overflow(void) {
+    static const size_t sizes[][2] = {{2, SIZE_MAX / 2 + 1}, {1, SIZE_MAX / 2}, {1, SIZE_MAX / 4}};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        CHECK(!floats_new(sizes[i][0], sizes[i][1]), "sizes %zu", i);
+        CHECK(!floats_filled_new(sizes[i][0], sizes[i][1]), "sizes %zu", i);
+    }
+}
+
 /* No shape makes a thread's tile larger, and an honest one has all 64 queries. */
 static void test_tile_bytes(void) {
     static const size_t groups[] = {1, 2, 3, 8, 63, 64, 65, 71, 1000, 1000000},
@@ -270,6 +280,7 @@ int main(void) {
     pool_of_3 = threads_new(3, &error);
     write_many_heads();
     RUN(test_memory);
+    RUN(test_overflow);
     RUN(test_interrupt);
     RUN(test_tile_bytes);
     RUN(test_too_wide);
