@@ -22,8 +22,6 @@ static size_t show_line(char *to, size_t room, const char *from) {
     return used;
 }
 
-static bool is_within_character(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
-
 bool error_set(Error *error, const char *format, ...) {
     if (!error) return false;
     char text[8192], line[8192]; /* room for the longest path and for what is wrong with it */
@@ -37,8 +35,8 @@ bool error_set(Error *error, const char *format, ...) {
     size_t n = show_line(line, sizeof line, text), room = sizeof error->message - 1;
     if (n > room) {
         size_t head = room / 4, tail = n - (room - head - (sizeof gap - 1));
-        while (is_within_character(line[head])) head--;
-        while (is_within_character(line[tail])) tail++;
+        while (utf8_continues(line[head])) head--;
+        while (utf8_continues(line[tail])) tail++;
         memcpy(line + head, gap, sizeof gap - 1);
         memmove(line + head + sizeof gap - 1, line + tail, n - tail + 1);
     }

@@ -40,6 +40,12 @@ size_t utf8_length(const char *text, size_t n) {
     return c < UTF8_INVALID ? length : 1;
 }
 
+size_t utf8_before(const char *text, size_t end) {
+    size_t n = 1;
+    while (n < end && n < 4 && utf8_continues(text[end - n])) n++;
+    return end - n;
+}
+
 size_t utf8_encode(uint32_t c, char *out) {
     if (c < 0x80) return out[0] = (char)c, 1;
     size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;

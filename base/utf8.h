@@ -27,6 +27,12 @@ size_t utf8_decode(const char *text, size_t n, uint32_t *code_point);
  */
 size_t utf8_length(const char *text, size_t n);
 
+/* Whether a byte of UTF-8 belongs to a character that begins before it. */
+static inline bool utf8_continues(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
+
+/* Where the character begins that ends at text[end], end > 0; of bytes that are no UTF-8 at most 4 count as one. */
+size_t utf8_before(const char *text, size_t end);
+
 /* Writes a code point as 1 to 4 bytes, and returns their number. */
 size_t utf8_encode(uint32_t code_point, char *out);
 

@@ -1,5 +1,6 @@
 #include "cli/corpus.h"
 
+#include "base/utf8.h"
 #include "cli/process.h"
 
 #include <errno.h>
@@ -24,8 +25,6 @@ void corpus_close(Corpus *corpus) {
     free(corpus->bytes);
 }
 
-static bool is_inside_character(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
-
 /* Where CORPUS_BYTES, n of them, behind which there may be more, are cut; all of them where nothing speaks for a place. */
 static size_t cut(const char *bytes, size_t n) {
     size_t line = n, space = n, character = n - 1;
@@ -33,7 +32,7 @@ static size_t cut(const char *bytes, size_t n) {
     if (line > 0) return line;
     while (space > 1 && bytes[space - 1] != ' ') space--;
     if (space > 1) return space - 1; /* it belongs to the word behind it */
-    while (character > 0 && is_inside_character(bytes[character])) character--;
+    while (character > 0 && utf8_continues(bytes[character])) character--;
     return n - character <= 4 ? character : n;
 }
 

@@ -44,13 +44,9 @@ static bool is_within_word(uint32_t c) {
 /* Whether the nearest letter behind `at` in its word, or before it, has a case. */
 static bool has_letter(Render *r, Text text, size_t at, bool behind) {
     while (charge(r, STEPS_OF_A_CASE) && (behind ? at < text.n : at > 0)) {
-        size_t n = 1;
         uint32_t c;
-        if (!behind) {
-            while (n < at && n < 4 && (text.data[at - n] & 0xc0) == 0x80) n++;
-            at -= n;
-        }
-        n = utf8_decode(text.data + at, text.n - at, &c);
+        if (!behind) at = utf8_before(text.data, at);
+        size_t n = utf8_decode(text.data + at, text.n - at, &c);
         if (!is_within_word(c)) return case_of(c) != 0;
         if (behind) at += n;
     }

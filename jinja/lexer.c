@@ -35,9 +35,7 @@ static size_t after_blanks(const Lexer *l, size_t at) {
 
 /* Where the character that ends at `end` begins, if it is white space; else `end`. */
 static size_t before_blank(const Lexer *l, size_t from, size_t end) {
-    size_t at = end;
-    while (at > from && (l->source.data[--at] & 0xc0) == 0x80) {
-    }
+    size_t at = end > from ? from + utf8_before(l->source.data + from, end - from) : end;
     return at < end && at + blank_at(l, at) == end ? at : end;
 }
 

@@ -161,13 +161,13 @@ int text_compare(Render *r, Text a, Text b) {
 size_t text_characters(Render *r, Text text) {
     size_t n = 0;
     if (!charge_bytes(r, text.n)) return 0;
-    for (size_t i = 0; i < text.n; i++) n += (text.data[i] & 0xC0) != 0x80;
+    for (size_t i = 0; i < text.n; i++) n += !utf8_continues(text.data[i]);
     return n;
 }
 
 size_t text_offset(Render *r, Text text, size_t character) {
     size_t at = 0;
-    while (at < text.n && ((text.data[at] & 0xC0) == 0x80 || character-- > 0)) at++;
+    while (at < text.n && (utf8_continues(text.data[at]) || character-- > 0)) at++;
     charge_bytes(r, at);
     return at;
 }
@@ -193,10 +193,9 @@ Text text_strip(Render *r, Text text, Text set, bool left, bool right) {
         from += n;
     }
     while (right && from < end) {
-        size_t n = 1;
-        while (n < end - from && n < 4 && (text.data[end - n] & 0xC0) == 0x80) n++;
-        if (!is_stripped(r, set, text.data + end - n, n)) break;
-        end -= n;
+        size_t begin = from + utf8_before(text.data + from, end - from);
+        if (!is_stripped(r, set, text.data + begin, end - begin)) break;
+        end = begin;
     }
     return text_part(text, from, end - from);
 }

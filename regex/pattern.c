@@ -45,10 +45,8 @@ static size_t class_at(const Pattern *pattern, const char *text, size_t n, size_
 /* Where the character begins that ends before text[end], end > 0. */
 static size_t start_before(const char *text, size_t end) {
     uint32_t c;
-    size_t length = 1;
-    while (length < 4 && length < end && ((unsigned char)text[end - length] & 0xc0) == 0x80) length++;
-    return utf8_decode(text + end - length, length, &c) == length && c < UTF8_INVALID ? end - length
-                                                                                      : end - 1;
+    size_t begin = utf8_before(text, end), n = end - begin;
+    return utf8_decode(text + begin, n, &c) == n && c < UTF8_INVALID ? begin : end - 1;
 }
 
 /* The state in front of a character of this class. If something looks behind, that takes a second step, by `behind`. */

@@ -152,13 +152,6 @@ static bool is_space_at(String text, size_t i, size_t *length) {
            c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-/* Where the character in front of text[i], i > 0, begins. */
-static size_t character_before(String text, size_t i) {
-    size_t start = i - 1;
-    while (start > 0 && i - start < 4 && ((unsigned char)text.data[start] & 0xc0) == 0x80) start--;
-    return start;
-}
-
 static size_t skip_spaces(String text, size_t i) {
     size_t length;
     while (i < text.n && is_space_at(text, i, &length)) i += length;
@@ -169,7 +162,7 @@ static size_t skip_spaces(String text, size_t i) {
 static size_t skip_spaces_back(String text, size_t i, size_t limit) {
     size_t length;
     while (i > limit) {
-        size_t start = character_before(text, i);
+        size_t start = utf8_before(text.data, i);
         if (start < limit || !is_space_at(text, start, &length) || start + length != i) break;
         i = start;
     }
@@ -341,7 +334,7 @@ static int32_t find_at(const PipelineRun *run, const Prefixes *texts, Marked fro
 /* Whether a letter, number or mark is beside text[start, end); beside one that steers it must be the template's, too. */
 static bool is_within_word(Marked from, size_t start, size_t end, bool steers) {
     const char *foreign = steers ? from.marks : NULL;
-    size_t before = start > 0 ? character_before(from.text, start) : 0;
+    size_t before = start > 0 ? utf8_before(from.text.data, start) : 0;
     return (start > 0 && !(foreign && foreign[start - 1]) && is_word_at(from.text, before)) ||
            (end < from.text.n && !(foreign && foreign[end]) && is_word_at(from.text, end));
 }
