@@ -438,15 +438,14 @@ static bool reserve(Binder *binder) {
 }
 
 bool tensor_reads_pictures(String name) {
-    return (name.n > 2 && memcmp(name.data, "v.", 2) == 0) ||
-           (name.n > 3 && memcmp(name.data, "mm.", 3) == 0);
+    return (name.n > 2 && string_begins(name, "v.")) || (name.n > 3 && string_begins(name, "mm."));
 }
 
 /* Whether a tensor is of a layer, or of a tower for pictures, that is left out. */
 static bool is_unused(const Config *config, String name) {
     size_t layer = 0, i = 4;
     if (config->family->reads_pictures && tensor_reads_pictures(name)) return true;
-    if (name.n < 4 || memcmp(name.data, "blk.", 4) != 0) return false;
+    if (!string_begins(name, "blk.")) return false;
     for (; i < name.n && name.data[i] >= '0' && name.data[i] <= '9' && i < 12; i++)
         layer = 10 * layer + (size_t)(name.data[i] - '0');
     return i < name.n && name.data[i] == '.' && layer >= config->n_layer &&

@@ -79,10 +79,8 @@ static void add_token(Json *object, Json *members, const char *key, const Tokeni
 
 /* Tokens steer the model, and so do roles: nobody outside may give a template its own. */
 static bool is_own(String name) {
-    static const char end[] = "_token";
-    const size_t n = sizeof end - 1;
     return string_equals(name, "messages") || string_equals(name, "add_generation_prompt") ||
-           (name.n >= n && memcmp(name.data + name.n - n, end, n) == 0);
+           string_ends(name, "_token");
 }
 
 bool conversation_takes(const Json *variables, Error *error) {
@@ -162,8 +160,7 @@ bool conversation_encode(const Template *template, const Tokenizer *tokenizer, c
     int32_t bos = tokenizer_bos(tokenizer);
     bool ok = context && template_render(template, context, local_now(), &text, &marks, error) &&
               (!tokenizer_adds_bos(tokenizer) || tokens_push(tokens, bos, error)) &&
-              tokenizer_encode_marked(tokenizer, (String){text.n ? text.data : "", text.n},
-                                      text.n ? marks.data : "", tokens, error);
+              tokenizer_encode_marked(tokenizer, text_string(&text), text_string(&marks).data, tokens, error);
     int32_t *ids = tokens->n > begin ? tokens->ids + begin : NULL;
     if (ok && tokens->n - begin > 1 && ids[0] == bos && ids[1] == bos) /* the template has it, too */
         memmove(ids, ids + 1, (--tokens->n - begin) * sizeof *ids);

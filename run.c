@@ -286,7 +286,7 @@ static bool talk(Run *run, Error *error) {
                        .summary = &run->summary,
                        .shown = &run->shown};
     bool ok = !s->prompt_file || read_prompt_text(s->prompt_file, &text, error);
-    if (ok && s->prompt_file) setup.prompt = (String){text.data ? text.data : "", text.n};
+    if (ok && s->prompt_file) setup.prompt = text_string(&text);
     ok = ok && chat_run(&setup, error);
     free(text.data);
     return ok;

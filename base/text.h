@@ -30,6 +30,11 @@ static inline bool string_equals(String a, const char *b) {
     return a.n == strlen(b) && memcmp(a.data, b, a.n) == 0;
 }
 
+static inline bool string_begins(String text, const char *begin) {
+    size_t n = strlen(begin);
+    return text.n >= n && memcmp(text.data, begin, n) == 0;
+}
+
 static inline bool string_ends(String text, const char *end) {
     size_t n = strlen(end);
     return text.n >= n && memcmp(text.data + text.n - n, end, n) == 0;
@@ -62,6 +67,11 @@ typedef struct TextBuffer {
     size_t n, capacity;
     size_t most; /* bytes that it may grow to; 0: as many as memory has */
 } TextBuffer;
+
+/* What it has so far, whose data are not NULL; until it grows. */
+static inline String text_string(const TextBuffer *text) {
+    return (String){text->data ? text->data : "", text->n};
+}
 
 /*
  * Both are false when memory runs out, or the text would grow beyond `most`; it is then as it was. The second appends n times

@@ -9,10 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void print_text_of(FILE *file, const TextBuffer *text) {
-    print_json_string(file, text->n ? text->data : "", text->n);
-}
-
 /* "custom_id" or "id" as the request gives it; where it gives none, "line". */
 static void print_id(FILE *file, const Request *request) {
     int64_t number = (int64_t)request->line;
@@ -189,7 +185,7 @@ static void print_choices(FILE *file, const BatchAnswer *answer) {
 static void print_choice(FILE *file, const Choice *choice, const Request *request,
                          const Tokenizer *tokenizer) {
     fputs("\"text\": ", file);
-    print_text_of(file, &choice->text);
+    print_json_string(file, text_string(&choice->text).data, choice->text.n);
     if (!request->logprobs) return;
     fputs(", \"logprobs\": ", file);
     print_logprobs(file, choice, request, tokenizer);
@@ -244,7 +240,7 @@ static void print_openai_choice(FILE *file, const BatchAnswer *answer, size_t i,
     const bool chats = request->messages;
     fprintf(file, "%s{\"index\": %zu, %s", i ? ", " : "", i,
             chats ? "\"message\": {\"role\": \"assistant\", \"content\": " : "\"text\": ");
-    print_text_of(file, &choice->text);
+    print_json_string(file, text_string(&choice->text).data, choice->text.n);
     fprintf(file, "%s, \"logprobs\": ", chats ? ", \"refusal\": null}" : "");
     print_logprobs(file, choice, request, tokenizer);
     fprintf(file, ", \"finish_reason\": \"%s\"}",
@@ -297,7 +293,7 @@ bool answer_print(const BatchAnswer *answer, const Request *request, const Token
     bool ok = request_name(request, &name);
     FILE *file = ok ? open_memstream(&bytes, &n) : NULL;
     if (file && request->is_openai)
-        print_openai(file, answer, request, request_hash((String){name.data, name.n}, 0), tokenizer, model);
+        print_openai(file, answer, request, request_hash(text_string(&name), 0), tokenizer, model);
     else if (file)
         print_short(file, answer, request, tokenizer);
     ok = file && !ferror(file);

@@ -166,10 +166,9 @@ static bool begin_text(Batch *batch, Slot *slot, Error *error) {
                error_set(error, "the prompt is empty, and the vocabulary has no token to begin with")) &&
               sampling_settle(&options.sampling, model_checkpoint(setup->model), NULL, error) &&
               (request_name(request, &name) || no_memory(error));
-    const String own = {name.data, name.n};
     if (ok)
-        options.sampling.seed =
-            seed_of(request->seed == -1 ? request_hash(own, setup->seed) : (uint64_t)request->seed, i);
+        options.sampling.seed = seed_of(
+            request->seed == -1 ? request_hash(text_string(&name), setup->seed) : (uint64_t)request->seed, i);
     if (slot->request.n_top > model_config(setup->model)->n_vocab)
         slot->request.n_top = model_config(setup->model)->n_vocab;
     if (!answer->choices) answer->choices = calloc(request->n * request->n_prompts, sizeof *answer->choices);
@@ -216,14 +215,14 @@ static bool next_request(Batch *batch, Slot *slot, bool waits, bool *ends, Error
         else
             request_read(&slot->request, line.data, line.n, number, &setup->sampling, setup->n_predict, why);
         bool ok = request_name(&slot->request, &name) || no_memory(error);
-        ok = ok && ledger_note(batch->ledger, (String){name.data, name.n}, &is_new, error);
+        ok = ok && ledger_note(batch->ledger, text_string(&name), &is_new, error);
         if (ok && !is_new) {
             error_set(why, "a line before this one has the same id");
             slot->request.id = NULL; /* the line's number tells them apart */
             name.n = 0;
             ok = request_name(&slot->request, &name) || no_memory(error);
         }
-        bool answered = ok && ledger_has(batch->ledger, (String){name.data, name.n});
+        bool answered = ok && ledger_has(batch->ledger, text_string(&name));
         free(name.data);
         if (ok && !answered) return true;
         request_free(&slot->request);

@@ -132,7 +132,7 @@ static bool take_answer(Ledger *ledger, const char *line, size_t n, Error *error
                          : json_integer(number, &value) && value > 0;
     if (!request.id) request.line = (size_t)value;
     if (!ok) error_set(error, "%s: holds a line that is no answer of a data set", ledger->path);
-    ok = ok && ((request_name(&request, &name) && add_name(&ledger->answered, (String){name.data, name.n})) ||
+    ok = ok && ((request_name(&request, &name) && add_name(&ledger->answered, text_string(&name))) ||
                 error_set(error, "not enough memory for the names of all answers"));
     free(name.data);
     json_free(json);

@@ -103,7 +103,7 @@ static bool encode_item(const Likelihoods *likelihoods, String context, String c
                text_append(&both, continuation.data, continuation.n)) ||
               no_memory(error);
     ok = ok && encode(likelihoods, before, begins, &alone, error) &&
-         encode(likelihoods, (String){both.n ? both.data : "", both.n}, begins, &item->tokens, error);
+         encode(likelihoods, text_string(&both), begins, &item->tokens, error);
     size_t n = item->tokens.n, n_ctx = session_n_ctx(likelihoods->context);
     item->n_context = alone.n;
     if (ok && alone.n == 0)

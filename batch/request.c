@@ -206,7 +206,7 @@ static bool read_content(const Json *content, TextBuffer *joined, String *text, 
         if ((i && !text_append(joined, "\n", 1)) || !text_append(joined, part->text, part->n))
             return error_set(error, "not enough memory");
     }
-    if (in_parts) *text = (String){joined->n ? joined->data : "", joined->n};
+    if (in_parts) *text = text_string(joined);
     return is_text || in_parts || error_set(error, "a message needs a content that is a text");
 }
 

@@ -106,7 +106,7 @@ bool keys_bool(KeyReader *reader, const char *suffix, bool otherwise) {
 /* Whether a suffix is the name, or begins with it where that ends with '.'. */
 static bool is_called(String suffix, const char *name) {
     size_t n = strlen(name);
-    return suffix.n >= n && (suffix.n == n || name[n - 1] == '.') && memcmp(suffix.data, name, n) == 0;
+    return string_begins(suffix, name) && (suffix.n == n || name[n - 1] == '.');
 }
 
 /* Whether an entry's value asks for nothing: false or 0, or an array of these. */

@@ -92,14 +92,16 @@ static bool is_onnx(Head head) {
 }
 
 /* Says what the file is and what to do, or NULL. */
-static const char *describe(Head head) {
-    Head text = skip_space(head);
+static const char *describe(const MappedFile *file) {
+    const Head head = {file->bytes, file->n_bytes < HEAD_BYTES ? file->n_bytes : HEAD_BYTES},
+               text = skip_space(head);
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
         if (has_at(head, magics[i].offset, magics[i].magic)) return magics[i].what;
     if (has_at(head, 0, "PK\003\004"))
-        return contains(head, "data.pkl") ? "a PyTorch file" NO_CONFIG
-                                            " (scripts/train/export.py converts what scripts/train/train.py made)"
-                                          : "a zip archive; unpack it first";
+        return contains(head, "data.pkl")
+                   ? "a PyTorch file" NO_CONFIG
+                     " (scripts/train/export.py converts what scripts/train/train.py made)"
+                   : "a zip archive; unpack it first";
     if (is_safetensors(head.bytes, head.n)) return "a safetensors file" NO_CONFIG;
     if (head.n > 1 && head.bytes[0] == 0x80 && head.bytes[1] >= 2 && head.bytes[1] <= 5) /* its protocol */
         return "a Python pickle, as PyTorch wrote before version 1.6: load it there and torch.save it again, or save it "
@@ -114,15 +116,13 @@ static const char *describe(Head head) {
 }
 
 const char *foreign_pointer(const char *text, size_t n) {
-    return n >= sizeof lfs - 1 && memcmp(text, lfs, sizeof lfs - 1) == 0 ? is_lfs : NULL;
+    return string_begins((String){text, n}, lfs) ? is_lfs : NULL;
 }
 
-bool is_foreign(const MappedFile *file) {
-    return describe((Head){file->bytes, file->n_bytes < HEAD_BYTES ? file->n_bytes : HEAD_BYTES}) != NULL;
-}
+bool is_foreign(const MappedFile *file) { return describe(file) != NULL; }
 
 bool refuse_foreign(const MappedFile *file, Error *error) {
-    const char *what = describe((Head){file->bytes, file->n_bytes < HEAD_BYTES ? file->n_bytes : HEAD_BYTES});
+    const char *what = describe(file);
     if (what) return error_set(error, "%s: this is %s", file->path, what);
     return error_set(error,
                      "%s: not a checkpoint: neither GGUF, nor llama2.c's or llm.c's .bin, by its content",
@@ -134,20 +134,15 @@ typedef struct Kinds {
     bool config, gguf, torch, safetensors;
 } Kinds;
 
-static bool ends_in(const char *name, const char *ending) {
-    size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
-
 static Kinds list_folder(const char *path) {
     Kinds has = {0};
     DIR *folder = opendir(path);
     for (const struct dirent *entry; folder && (entry = readdir(folder));) {
-        const char *name = entry->d_name;
-        has.config |= strcmp(name, "config.json") == 0;
-        has.gguf |= ends_in(name, ".gguf");
-        has.safetensors |= ends_in(name, ".safetensors");
-        has.torch |= ends_in(name, ".bin") || ends_in(name, ".pt") || ends_in(name, ".pth");
+        const String name = string_from(entry->d_name);
+        has.config |= string_equals(name, "config.json");
+        has.gguf |= string_ends(name, ".gguf");
+        has.safetensors |= string_ends(name, ".safetensors");
+        has.torch |= string_ends(name, ".bin") || string_ends(name, ".pt") || string_ends(name, ".pth");
     }
     if (folder) closedir(folder);
     return has;

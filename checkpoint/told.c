@@ -7,7 +7,7 @@
 /* The bytes of "blk.12" at a name's beginning; 0: it is of no layer. */
 static size_t layer_bytes(String name) {
     size_t n = 4;
-    if (name.n < n || memcmp(name.data, "blk.", n) != 0) return 0;
+    if (!string_begins(name, "blk.")) return 0;
     while (n < name.n && name.data[n] >= '0' && name.data[n] <= '9') n++;
     return n;
 }

@@ -81,7 +81,7 @@ static bool print_messages(const Chat *chat, FILE *file) {
         for (size_t k = 0; k < 2; k++) {
             if (k > 0 && texts[k]->n == 0) break;
             fprintf(file, ", \"%s\": ", names[k]);
-            print_json_string(file, texts[k]->n ? texts[k]->data : "", texts[k]->n);
+            print_json_string(file, text_string(texts[k]).data, texts[k]->n);
         }
         putc('}', file);
     }
@@ -98,13 +98,11 @@ static bool load_template(Chat *chat, Error *error) {
     if (!setup->template_file)
         return (chat->template = conversation_template(model_checkpoint(setup->model), NULL, error));
     if (!read_text(setup->template_file, TEMPLATE_MAX_BYTES, &text, error)) return free(text.data), false;
-    const String source = {text.n ? text.data : "", text.n};
+    const String source = text_string(&text);
     chat->template = conversation_template(model_checkpoint(setup->model), &source, &why);
     free(text.data);
     return chat->template || error_set(error, "%s: %s", setup->template_file, why.message);
 }
-
-static String text_of(const TextBuffer *text) { return (String){text->n ? text->data : "", text->n}; }
 
 /* The conversation as tokens, up to where the answer begins. */
 static bool encode_conversation(Chat *chat, Tokens *tokens, Error *error) {
@@ -112,8 +110,8 @@ static bool encode_conversation(Chat *chat, Tokens *tokens, Error *error) {
     if (!messages) return no_memory(error);
     for (size_t i = 0; i < chat->n; i++) {
         const Message *message = &chat->messages[i];
-        messages[i] =
-            (ChatMessage){string_from(message->role), text_of(&message->text), text_of(&message->thoughts)};
+        messages[i] = (ChatMessage){string_from(message->role), text_string(&message->text),
+                                    text_string(&message->thoughts)};
     }
     bool ok = conversation_encode(chat->template, chat->setup->tokenizer, messages, chat->n,
                                   chat->setup->variables, true, tokens, &chat->thinks, error);
@@ -175,7 +173,7 @@ static void take_control(Chat *chat, String name) {
         chat->part = PART_HEADER;
         chat->header.n = 0;
     } else if (string_equals(name, "<|message|>") && chat->part == PART_HEADER) {
-        bool thinks = chat->header.n >= 8 && memcmp(chat->header.data, "analysis", 8) == 0;
+        bool thinks = string_begins(text_string(&chat->header), "analysis");
         chat->part = thinks ? PART_THOUGHTS : PART_TEXT;
     }
 }

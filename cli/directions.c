@@ -229,10 +229,7 @@ static void put_npy(Writing *writing, const float *const *rows, float strength, 
         put_row(writing, rows[layer], config->d_model, strength);
 }
 
-static bool is_npy_name(const char *path) {
-    size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".npy") == 0;
-}
+static bool is_npy_name(const char *path) { return string_ends(string_from(path), ".npy"); }
 
 bool directions_fit(const char *path, const float *const *rows, Error *error) {
     return is_npy_name(path) || !rows[0] ||

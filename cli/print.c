@@ -47,11 +47,8 @@ void print_error(const char *program, const Error *error) {
         {"(tokenizer.chat_template); give one", " with --chat-template FILE"},
         {"give another temperature", " with --temp"},
         {"give another penalty_window", " with --repeat-last-n"}};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t n = strlen(error->message), ending = strlen(endings[i][0]);
-        if (n > ending && strcmp(error->message + n - ending, endings[i][0]) == 0)
-            fputs(endings[i][1], stderr);
-    }
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (string_ends(string_from(error->message), endings[i][0])) fputs(endings[i][1], stderr);
     putc('\n', stderr);
 }
 

@@ -24,14 +24,13 @@ static void map_weights(Folder *folder, const char *name) {
     if (!builder->ok || !folder_join(folder, name, path)) return;
     Checkpoint *checkpoint = builder->checkpoint;
     const MappedFile *file = checkpoint_map(checkpoint, path, builder->error);
-    size_t n = strlen(name);
     if (!file) {
         builder->ok = false;
     } else if (zip_recognise(file->bytes, file->n_bytes)) {
         checkpoint->format = "PyTorch";
         builder->ok = torch_read(checkpoint, &folder->stored, file, builder->error);
     } else if (!is_safetensors(file->bytes, file->n_bytes) &&
-               (is_foreign(file) || (n > 4 && strcmp(name + n - 4, ".bin") == 0))) {
+               (is_foreign(file) || string_ends(string_from(name), ".bin"))) {
         builder->ok = refuse_foreign(file, builder->error);
     } else {
         builder->ok = safetensors_read(&folder->stored, file, builder->error);

@@ -47,7 +47,7 @@ static bool put_merges(Folder *folder, FolderWriter *writer) {
         String merge = {at, (size_t)((stop ? stop : end) - at)};
         at = stop ? stop + 1 : end;
         if (merge.n && merge.data[merge.n - 1] == '\r') merge.n--;
-        if (merge.n == 0 || (line == 1 && merge.n >= 8 && memcmp(merge.data, "#version", 8) == 0)) continue;
+        if (merge.n == 0 || (line == 1 && string_begins(merge, "#version"))) continue;
         const char *space = memchr(merge.data, ' ', merge.n), *last = merge.data + merge.n - 1;
         if (!space || space == merge.data || space == last ||
             memchr(space + 1, ' ', (size_t)(last - space)) || !utf8_is_valid(merge))
@@ -66,7 +66,7 @@ static bool is_qwen(const Folder *folder) {
     String class = json_string(json_get(folder->tokenizer_config, "tokenizer_class"));
     const char *name = "Qwen2Tokenizer";
     if (!class.n) class = json_string(json_get(folder->config, "model_type")), name = "qwen";
-    return class.n >= strlen(name) && memcmp(class.data, name, strlen(name)) == 0;
+    return string_begins(class, name);
 }
 
 static bool put_tokenizer(Folder *folder, FolderWriter *writer) {

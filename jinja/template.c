@@ -338,13 +338,6 @@ void template_free(Template *template) {
     free(template);
 }
 
-/* Names of special tokens, which transformers gives a template, are its own words. */
-static bool is_token_name(String name) {
-    static const char end[] = "_token";
-    size_t n = sizeof end - 1;
-    return name.n > n && memcmp(name.data + name.n - n, end, n) == 0;
-}
-
 bool template_render(const Template *template, const Json *context, int64_t now, TextBuffer *out,
                      TextBuffer *marks, Error *error) {
     TextBuffer own_marks = {0};
@@ -361,7 +354,9 @@ bool template_render(const Template *template, const Json *context, int64_t now,
     scope_open(&r, NULL);
     for (size_t i = 0; !r.failed && i < context->n; i++) {
         String name = json_key(context, i);
-        scope_set(&r, name, value_from_json(&r, json_item(context, i), is_token_name(name)));
+        bool is_token = string_ends(
+            name, "_token"); /* a special one, by the name of transformers: the template's own word */
+        scope_set(&r, name, value_from_json(&r, json_item(context, i), is_token));
     }
     scope_open(&r, r.scope);
     if (!r.failed) run_statements(&r, template->body);

@@ -212,8 +212,7 @@ static bool is_any_of(const char *const *parts, size_t n, const Tensor *tensor) 
 /* Whether ggml has it in F32 alone: vectors, biases (those of experts, too, which are matrices), norms. */
 static bool is_vector(const Tensor *tensor) {
     bool is_matrix = tensor->dims[1] > 1 || tensor->dims[2] > 1 || tensor->dims[3] > 1;
-    size_t n = tensor->name.n;
-    return !is_matrix || n < 6 || memcmp(tensor->name.data + n - 6, "weight", 6) != 0 ||
+    return !is_matrix || !string_ends(tensor->name, "weight") ||
            is_any_of(vectors, sizeof vectors / sizeof *vectors, tensor);
 }
 
@@ -269,7 +268,7 @@ static bool mix_begin(Mix *mix, const Checkpoint *checkpoint, const MixOptions *
 static int64_t layer_of(String name) {
     int64_t layer = 0;
     size_t i = 4;
-    if (name.n < 5 || memcmp(name.data, "blk.", 4) != 0) return -1;
+    if (!string_begins(name, "blk.")) return -1;
     for (; i < name.n && name.data[i] >= '0' && name.data[i] <= '9' && i < 13; i++)
         layer = 10 * layer + (name.data[i] - '0');
     return i > 4 ? layer : -1;

@@ -36,11 +36,6 @@ static bool put_value(GgufWriter *writer, const Value *value) {
            writer_add(writer, value->data, value->n_bytes);
 }
 
-static bool begins_with(String key, const char *begin) {
-    size_t n = strlen(begin);
-    return key.n >= n && memcmp(key.data, begin, n) == 0;
-}
-
 /* Which keys of a file are carried over as they are. */
 typedef enum Part {
     OF_MODEL,
@@ -49,9 +44,9 @@ typedef enum Part {
 } Part;
 
 static bool is_carried(const Value *value, Part part) {
-    if (begins_with(value->key, "tokenizer.")) return part != OF_MODEL_ALONE;
+    if (string_begins(value->key, "tokenizer.")) return part != OF_MODEL_ALONE;
     return part != OF_VOCABULARY && !string_equals(value->key, file_type_key) &&
-           !string_equals(value->key, version_key) && !begins_with(value->key, "split.");
+           !string_equals(value->key, version_key) && !string_begins(value->key, "split.");
 }
 
 static uint64_t count_carried(const Checkpoint *checkpoint, Part part) {

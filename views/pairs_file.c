@@ -69,7 +69,7 @@ static bool encode_both(const Pairs *pairs, const char *key, String a, String b,
     TextBuffer both = {0};
     bool ok = (text_append(&both, a.data, a.n) && text_append(&both, b.data, b.n)) ||
               error_set(error, "not enough memory for %zu bytes", a.n + b.n);
-    ok = ok && encode(pairs, key, (String){both.data, both.n}, tokens, error);
+    ok = ok && encode(pairs, key, text_string(&both), tokens, error);
     free(both.data);
     return ok;
 }

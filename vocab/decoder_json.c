@@ -145,7 +145,7 @@ static bool show_tokens(const Decoder *decoder, const String *texts, TextBuffer 
             out->n = 0, out->most = left < shown.most ? left : shown.most;
             ok = left > 0 && decode(&decoder->steps[i], text, out);
             left -= out->n;
-            text = (String){out->n ? out->data : "", out->n};
+            text = text_string(out);
         }
         ok = ok && text_append(&shown, text.data, text.n) && shown.n <= UINT32_MAX;
         vocab->shown_starts[id + 1] = (uint32_t)shown.n;

@@ -222,7 +222,7 @@ static bool normalize(const Pipeline *pipeline, Marked *text, TextBuffer buffers
             !rewrite(&pipeline->rewrites[i], pipeline->mappings, *text, out, from, dropped))
             return false;
         end_step(out, left);
-        *text = (Marked){{out->n ? out->data : "", out->n}, !text->marks ? NULL : from->n ? from->data : ""};
+        *text = (Marked){text_string(out), text->marks ? text_string(from).data : NULL};
     }
     return true;
 }
@@ -305,7 +305,7 @@ static bool cut(PipelineRun *run, size_t step, String text, bool first) {
                  : replace(&how->needle, how->text, (Marked){text, NULL}, out, NULL, &from_start);
     if (!ok) return out_of_memory(run, text.n);
     end_step(out, &run->left);
-    return cut(run, step + 1, (String){out->data, out->n}, first);
+    return cut(run, step + 1, text_string(out), first);
 }
 
 /* Alphabetic, marks, decimal digits, joiners (UTS #18, annex C): the neighbours that a single word must not have. */

@@ -292,7 +292,7 @@ bool tokenizer_sort_added(const TokenizerReader *reader, const String *contents,
         if (text.n > PIPELINE_TEXT)
             return tokenizer_refuse(reader, "an added token longer than 256 bytes:", text);
         bool ok = !normalized[i] || pipeline_normalize(pipeline, text, MADE_OF_TOKEN, &rewritten);
-        if (normalized[i]) text = (String){rewritten.data, rewritten.n};
+        if (normalized[i]) text = text_string(&rewritten);
         if (ok && text.n) {
             text = tokenizer_keep(reader, text);
             ok = text.data && prefixes_add(texts, text, (int32_t)i);

@@ -294,7 +294,7 @@ static bool read_bpe(VocabReader *from) {
     if (!add_tokens(from, merges->n)) return false;
     for (size_t i = 0; i < merges->n; i++) {
         const Json *merge = json_item(merges, i);
-        if (merge->n >= 8 && merge->kind == JSON_TEXT && memcmp(merge->text, "#version", 8) == 0) continue;
+        if (string_begins(json_string(merge), "#version")) continue;
         if (!add_merge(from, merge)) return false;
     }
     return true;

@@ -296,7 +296,7 @@ static bool add_spaces(KeyMaker *builder) {
     size_t n = sizeof probe - 1;
     Pipeline bare = without_added(builder);
     bool ok = pipeline_run(&bare, &(Uncut){.text = {probe, n}}, &taker, builder->error) &&
-              swap_spaces((String){made.data, made.n}, &text);
+              swap_spaces(text_string(&made), &text);
     size_t n_front = ok && text.n > 0 && *text.data == ' ';
     bool stays = ok && text.n == n_front + n && memcmp(text.data + n_front, probe, n) == 0;
     free(made.data);
