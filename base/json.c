@@ -261,9 +261,7 @@ static bool check_keys(const Parser *parser, const Json *object) {
     if (!keys) return fail(parser, "not enough memory");
     for (size_t i = 0; i < object->n; i++) {
         String key = json_key(object, i);
-        uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-        for (size_t k = 0; k < key.n; k++) hash = (hash ^ (unsigned char)key.data[k]) * 0x100000001b3u;
-        keys[i] = (HashedKey){hash, key};
+        keys[i] = (HashedKey){string_hash(key, TEXT_HASH), key};
     }
     qsort(keys, object->n, sizeof *keys, compare_hashed);
     bool ok = true;

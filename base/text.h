@@ -40,6 +40,13 @@ static inline bool string_ends(String text, const char *end) {
     return text.n >= n && memcmp(text.data + text.n - n, end, n) == 0;
 }
 
+/* FNV-1a of a string; `hash` is that of the text before it, or TEXT_HASH where there is none. */
+#define TEXT_HASH UINT64_C(0xcbf29ce484222325)
+static inline uint64_t string_hash(String text, uint64_t hash) {
+    for (size_t i = 0; i < text.n; i++) hash = (hash ^ (unsigned char)text.data[i]) * 0x100000001b3u;
+    return hash;
+}
+
 /* How much of a string from a file an error shows, for "%.*s": whatever its length, the line stays readable. */
 static inline int string_shown(String string) { return string.n < 64 ? (int)string.n : 64; }
 

@@ -355,8 +355,7 @@ bool request_name(const Request *request, TextBuffer *name) {
 }
 
 uint64_t request_hash(String name, uint64_t seed) {
-    uint64_t hash = 0xcbf29ce484222325u ^ seed; /* FNV-1a, then all bits mixed as splitmix64 does */
-    for (size_t i = 0; i < name.n; i++) hash = (hash ^ (unsigned char)name.data[i]) * 0x100000001b3u;
+    uint64_t hash = string_hash(name, TEXT_HASH ^ seed); /* all bits are then mixed as splitmix64 does */
     hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
     hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
     return hash ^ hash >> 31;

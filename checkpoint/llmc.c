@@ -170,17 +170,12 @@ typedef struct TokenIndex {
     size_t n, mask;
 } TokenIndex;
 
-static size_t hash_of(const char *text, size_t n) {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-    return (size_t)(hash ^ hash >> 29);
-}
-
 enum { MAX_PROBES = 256 /* as in vocab/vocab.c: a hostile file's texts may share their hash */ };
 
 /* The id of these bytes, or SIZE_MAX; where it is, or would be, in *place, SIZE_MAX where nothing near is free. */
 static size_t find_token(const TokenIndex *tokens, const char *text, size_t n, size_t *place) {
-    *place = hash_of(text, n) & tokens->mask;
+    const uint64_t hash = string_hash((String){text, n}, TEXT_HASH);
+    *place = (size_t)(hash ^ hash >> 29) & tokens->mask;
     for (size_t probe = 0; probe < MAX_PROBES; probe++, *place = (*place + 1) & tokens->mask) {
         size_t id = tokens->places[*place];
         if (id == 0) return SIZE_MAX;
