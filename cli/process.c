@@ -88,18 +88,22 @@ static void occupy_closed_streams(void) {
         if (fcntl(i, F_GETFD) < 0) open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+/* Catches signals but those that are ignored, as nohup and & ask; the alarm is ours. */
+static void catch_all(const int *signals, size_t n, void (*handler)(int)) {
+    /* Restarted, or a text half written would be lost. Reading goes on, too, until the grace is over. */
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
+    sigfillset(&action.sa_mask);
+    for (size_t i = 0; i < n; i++) {
+        sigaction(signals[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN || signals[i] == SIGALRM) sigaction(signals[i], &action, NULL);
+    }
+}
+
 void catch_signals(const char *program) {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
-    /* Restarted, or a text half written would be lost. Reading goes on, too, until the grace is over. */
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
     occupy_closed_streams();
-    sigfillset(&action.sa_mask);
     main_thread = pthread_self();
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        sigaction(ends[i], NULL, &before);
-        if (before.sa_handler != SIG_IGN || ends[i] == SIGALRM)
-            sigaction(ends[i], &action, NULL); /* nohup and & ask not to be heard */
-    }
+    catch_all(ends, sizeof ends / sizeof *ends, on_signal);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     snprintf(cut_short, sizeof cut_short,
@@ -109,13 +113,8 @@ void catch_signals(const char *program) {
 
 void catch_ends(int wake) {
     static const int ends[] = {SIGINT, SIGTERM};
-    struct sigaction action = {.sa_handler = on_end, .sa_flags = SA_RESTART}, before;
     wake_file = wake;
-    sigfillset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        sigaction(ends[i], NULL, &before);
-        if (before.sa_handler != SIG_IGN) sigaction(ends[i], &action, NULL);
-    }
+    catch_all(ends, sizeof ends / sizeof *ends, on_end);
 }
 
 bool interrupted(void) { return stopped_by; }
