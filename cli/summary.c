@@ -33,7 +33,7 @@ void summary_print_json(const Summary *summary) {
     for (size_t i = 0; i < summary->tokens.n; i++)
         printf("%s%" PRId32, i ? ", " : "", summary->tokens.ids[i]);
     printf("], \"logprobs\": [");
-    for (size_t i = 0; i < summary->tokens.n; i++) printf("%s%.6f", i ? ", " : "", summary->logprobs[i]);
+    for (size_t i = 0; i < summary->tokens.n; i++) printf("%s%.9g", i ? ", " : "", summary->logprobs[i]);
     printf("], \"stop\": \"%s\", \"seed\": %" PRIu64, summary->end, summary->seed);
     printf(", \"timings\": {\"load_ms\": %.3f, \"prompt_n\": %zu, \"prompt_ms\": %.3f, "
            "\"prompt_per_second\": %.3f, "
