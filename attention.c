@@ -108,13 +108,18 @@ static Tile worker_tile(const Attention *attention, unsigned worker) {
     return tile;
 }
 
-/* Changes n scores of a head beyond q·k: those of the keys from `key` on, for the query at `position`. */
-static void bend_scores(const Attention *attention, size_t head, size_t position, size_t key, size_t n,
-                        float *scores) {
-    const AttentionShape *shape = &attention->shape;
-    if (shape->score_cap != 0) attention->compute.kernels->soft_cap(scores, shape->score_cap, n);
+void attention_bend(const Kernels *kernels, const AttentionShape *shape, size_t head, size_t position,
+                    size_t key, size_t n, float *scores) {
+    if (shape->score_cap != 0) kernels->soft_cap(scores, shape->score_cap, n);
     for (size_t i = 0; shape->slopes && i < n; i++)
         scores[i] += shape->slopes[head] * ((float)(key + i) - (float)position);
+}
+
+void attention_softmax(const Kernels *kernels, const float *sinks, size_t head, size_t n, float *row) {
+    float max = kernels->max(row, n), sink = sinks ? sinks[head] : -INFINITY;
+    if (max < sink) max = sink;
+    float sum = kernels->exp_sum(row, max, n) + expf(sink - max);
+    kernels->scale(row, 1.0f / sum, n);
 }
 
 /* The first key that the query at `position` sees in this layer. */
@@ -153,16 +158,12 @@ static void attend_watched(const LayerLoop *loop, size_t head, const Probe *prob
         for (size_t i = 0; i < d_head; i++) tile.q[i] = q[i] * attention->scale;
         for (size_t key = first; key < n_keys; key += KEY_TILE)
             kv_scores(cache, cached, key, tile.q, 1, is_few(attention), tile.room, row + key);
-        bend_scores(attention, head, position, first, n_keys - first, row + first);
+        attention_bend(kernels, shape, head, position, first, n_keys - first, row + first);
         for (size_t key = 0; key < hidden; key++) row[key] = -INFINITY;
         if (see_scores) probe->visit(probe->user, &seen);
 
         /* pattern_ij = exp(score_ij) / Σ_j' exp(score_ij') */
-        float max = kernels->max(row, n_keys),
-              sink = loop->weights->sinks ? loop->weights->sinks[head] : -INFINITY;
-        if (max < sink) max = sink;
-        float sum = kernels->exp_sum(row, max, n_keys) + expf(sink - max);
-        kernels->scale(row, 1.0f / sum, n_keys);
+        attention_softmax(kernels, loop->weights->sinks, head, n_keys, row);
         seen.site = PROBE_PATTERN;
         if (see_pattern) probe->visit(probe->user, &seen);
 
@@ -241,8 +242,8 @@ static void attend_tile(const LayerLoop *loop, size_t kv_head, size_t first, siz
             size_t end = within_tile(position + 1, key); /* the causal mask */
             size_t begin = within_tile(first_seen(attention, loop->layer, position), key);
             if (bends)
-                bend_scores(attention, kv_head * group + (first + row) % group, position, key, end,
-                            tile->scores + row * KEY_TILE);
+                attention_bend(attention->compute.kernels, shape, kv_head * group + (first + row) % group,
+                               position, key, end, tile->scores + row * KEY_TILE);
             softmax_update(place.cache->kernels, tile, row, begin, end, d_head);
         }
         kv_add_values(place.cache, cached, key, within_tile(n_keys, key), tile->scores, n_rows, few,

@@ -66,8 +66,15 @@ void attention_begin(Attention *attention, size_t position, size_t n, Attention 
 void attention_forward(Attention *attention, const AttentionWeights *weights, size_t layer, const float *x,
                        float *out, const Probe *probe);
 
-/* Norms and cuts a token's queries or keys, of all heads, [d]: what RoPE then turns. */
+/*
+ * Parts of the formula, for whoever works out attention in another way. The first norms and cuts a token's queries or keys, of
+ * all heads, [d]: what RoPE then turns. The second changes a head's n scores beyond q·k, those of the keys from `key` on for the
+ * query at `position`. The third makes a row of n scores the pattern, in which the head's sink takes part if there are sinks.
+ */
 void attention_norm_and_cut(const Kernels *kernels, const AttentionShape *shape, const Norm *norm, float *row,
                             size_t d);
+void attention_bend(const Kernels *kernels, const AttentionShape *shape, size_t head, size_t position,
+                    size_t key, size_t n, float *scores);
+void attention_softmax(const Kernels *kernels, const float *sinks, size_t head, size_t n, float *row);
 
 #endif

@@ -115,26 +115,12 @@ static void turn_keys(void *context, size_t begin, size_t end, unsigned worker) 
         }
 }
 
-/* score = cap·tanh(score/cap), and ALiBi's cost of distance. */
-static void bend_scores(const AttentionTrace *trace, const AttentionRows *rows, size_t position,
-                        float *scores) {
-    const AttentionShape *shape = &trace->shape;
-    size_t n = position + 1 - rows->key;
-    if (shape->score_cap != 0) trace->compute.kernels->soft_cap(scores, shape->score_cap, n);
-    for (size_t i = 0; shape->slopes && i < n; i++)
-        scores[i] += shape->slopes[rows->head] * ((float)(rows->key + i) - (float)position);
-}
-
 /* The softmax of a query's scores, over the keys that it sees; the others get 0. Returns how many a window hides. */
 static size_t softmax(const AttentionTrace *trace, const AttentionRows *rows, size_t position,
                       float *scores) {
-    const Kernels *kernels = trace->compute.kernels;
     size_t window = trace->shape.layers[trace->layer].window, n = position + 1 - rows->key;
     size_t hidden = window && position >= window ? position + 1 - window - rows->key : 0;
-    float sink = trace->weights->sinks ? trace->weights->sinks[rows->head] : -INFINITY;
-    float max = fmaxf(kernels->max(scores + hidden, n - hidden), sink);
-    float sum = kernels->exp_sum(scores + hidden, max, n - hidden) + expf(sink - max);
-    kernels->scale(scores + hidden, 1.0f / sum, n - hidden);
+    attention_softmax(trace->compute.kernels, trace->weights->sinks, rows->head, n - hidden, scores + hidden);
     memset(scores, 0, hidden * sizeof *scores);
     memset(scores + n, 0, (rows->end - position - 1) * sizeof *scores);
     return hidden;
@@ -153,9 +139,11 @@ void attention_pattern(const AttentionTrace *trace, const AttentionRows *rows, c
                            n_keys);
     for (size_t r = 0; r < rows->n_rows; r++) {
         float *scores = s->pattern + r * trace->n;
-        bend_scores(trace, rows, rows->first + r, scores);
+        size_t position = rows->first + r;
+        attention_bend(kernels, &trace->shape, rows->head, position, rows->key, position + 1 - rows->key,
+                       scores);
         if (rows->keeps) memcpy(s->scores + r * trace->n, scores, n_keys * sizeof *scores);
-        size_t hidden = softmax(trace, rows, rows->first + r, scores);
+        size_t hidden = softmax(trace, rows, position, scores);
         for (size_t i = 0; rows->keeps && i < hidden; i++) s->scores[r * trace->n + i] = -INFINITY;
     }
 }

@@ -4,6 +4,8 @@
  */
 #include "measures/lanes.h"
 
+#include "attention.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -94,15 +96,9 @@ static void soften(const LaneLayer *layer, const LaneHead *at, size_t position, 
     const AttentionShape *shape = &lanes->shape;
     const Kernels *kernels = lanes->subject->compute.kernels;
     size_t n_keys = position + 1, window = shape->layers[layer->layer].window;
-    if (shape->score_cap != 0) kernels->soft_cap(row, shape->score_cap, n_keys);
-    for (size_t key = 0; shape->slopes && key < n_keys; key++)
-        row[key] += shape->slopes[at->head] * ((float)key - (float)position);
+    attention_bend(kernels, shape, at->head, position, 0, n_keys, row);
     for (size_t key = 0; window && key + window < n_keys; key++) row[key] = -INFINITY;
-    float max = kernels->max(row, n_keys),
-          sink = layer->weights->sinks ? layer->weights->sinks[at->head] : -INFINITY;
-    if (max < sink) max = sink;
-    float sum = kernels->exp_sum(row, max, n_keys) + expf(sink - max);
-    kernels->scale(row, 1.0f / sum, n_keys);
+    attention_softmax(kernels, layer->weights->sinks, at->head, n_keys, row);
     memset(row + n_keys, 0, (lanes->n - n_keys) * sizeof *row);
 }
 
