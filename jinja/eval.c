@@ -10,7 +10,7 @@
 static Any fail_undefined(Render *r, Any v) {
     String name = string_of(v);
     if (v.owner == VALUE_ABSENT) return fail(r, "'%.*s' is undefined", string_shown(name), name.data);
-    return fail(r, "a %s has no '%.*s'", value_type(value_of_kind(v.owner)), string_shown(name), name.data);
+    return fail(r, "%s has no '%.*s'", value_type(value_of_kind(v.owner)), string_shown(name), name.data);
 }
 
 static Any undefined(Any owner, String name) {
@@ -91,7 +91,7 @@ static int64_t slice_bound(Render *r, const Node *node, int64_t n, bool down, bo
     Any v = node ? eval(r, node) : value_of_kind(VALUE_NONE);
     if (v.kind == VALUE_NONE) return is_end == down ? (down ? -1 : 0) : (down ? n - 1 : n);
     if (!is_integer(v)) {
-        fail(r, "a slice takes integers, not a %s", value_type(v));
+        fail(r, "a slice takes integers, not %s", value_type(v));
         return 0;
     }
     int64_t at = v.integer < 0 ? v.integer + n : v.integer, least = down ? -1 : 0, most = down ? n - 1 : n;
@@ -100,7 +100,7 @@ static int64_t slice_bound(Render *r, const Node *node, int64_t n, bool down, bo
 
 static Any slice(Render *r, Any v, const Node *node) {
     if (v.kind == VALUE_UNDEFINED) return fail_undefined(r, v);
-    if (!is_sequence(v)) return fail(r, "a %s cannot be sliced", value_type(v));
+    if (!is_sequence(v)) return fail(r, "%s cannot be sliced", value_type(v));
     Any by = node->c ? eval(r, node->c) : value_int(1);
     if (by.kind == VALUE_NONE) by = value_int(1);
     if (!is_integer(by) || by.integer == 0) return fail(r, "a slice goes by an integer that is not 0");
@@ -131,7 +131,7 @@ static Any slice(Render *r, Any v, const Node *node) {
 static Any fail_operands(Render *r, const char *op, Any a, Any b) {
     if (a.kind == VALUE_UNDEFINED) return fail_undefined(r, a);
     if (b.kind == VALUE_UNDEFINED) return fail_undefined(r, b);
-    return fail(r, "'%s' is not for a %s and a %s", op, value_type(a), value_type(b));
+    return fail(r, "'%s' is not for %s and %s", op, value_type(a), value_type(b));
 }
 
 static Any integers(Render *r, uint8_t op, int64_t a, int64_t b) {
@@ -253,7 +253,7 @@ static Any eval_compare(Render *r, const Node *node) {
 static Any eval_sign(Render *r, const Node *node) {
     Any v = eval(r, node->a);
     if (v.kind == VALUE_UNDEFINED && !r->failed) return fail_undefined(r, v);
-    if (!is_number(v)) return fail(r, "a %s has no sign", value_type(v));
+    if (!is_number(v)) return fail(r, "%s has no sign", value_type(v));
     if (node->kind == NODE_POSITIVE) return v.kind == VALUE_BOOL ? value_int(v.integer) : v;
     return v.kind == VALUE_FLOAT ? value_float(-v.real) : integers(r, '-', 0, v.integer);
 }
@@ -276,7 +276,7 @@ static void eval_arguments(Render *r, const Node *node, Args *args) {
             JinjaItems all = value_items(r, v);
             for (size_t i = 0; i < all.n; i++) list_push(r, list, all.items[i]);
         } else if (node->op == OP_POWER) {
-            if (v.kind != VALUE_DICT) fail(r, "'**' is for a dict, not for a %s", value_type(v));
+            if (v.kind != VALUE_DICT) fail(r, "'**' is for a dict, not for %s", value_type(v));
             for (size_t i = 0; !r->failed && i < v.items->n; i += 2) {
                 if (v.items->items[i].kind != VALUE_STRING) fail(r, "a keyword is no string");
                 add_keyword(r, keywords, v.items->items[i], v.items->items[i + 1]);
@@ -335,7 +335,7 @@ Any call_value(Render *r, Any callee, const Args *args) {
     case VALUE_FUNCTION: return call_builtin(r, callee.builtin, callee, args);
     case VALUE_METHOD: return call_builtin(r, callee.method->builtin, callee.method->self, args);
     case VALUE_UNDEFINED: return fail_undefined(r, callee);
-    default: return fail(r, "a %s cannot be called", value_type(callee));
+    default: return fail(r, "%s cannot be called", value_type(callee));
     }
 }
 

@@ -21,7 +21,7 @@ static bool flag(Any v) { return is_given(v) && value_truth(v); }
 static Any attribute_of(Render *r, Any v, Any path) {
     if (!is_given(path) || path.kind == VALUE_NONE) return v;
     if (is_integer(path)) return value_item(r, v, path);
-    if (path.kind != VALUE_STRING) return fail(r, "a %s is no attribute", value_type(path));
+    if (path.kind != VALUE_STRING) return fail(r, "%s is no attribute", value_type(path));
     for (size_t at = 0, n; at <= path.n && charge_bytes(r, path.n - at); at += n + 1) {
         const char *dot = memchr(path.text + at, '.', path.n - at);
         n = dot ? (size_t)(dot - path.text) - at : path.n - at;
@@ -84,7 +84,7 @@ FILTER(filter_sort) { /* reverse case_sensitive attribute */
 }
 
 FILTER(filter_dictsort) { /* case_sensitive by reverse */
-    if (self.kind != VALUE_DICT) return fail(r, "a %s is not sorted as a dict", value_type(self));
+    if (self.kind != VALUE_DICT) return fail(r, "%s is not sorted as a dict", value_type(self));
     Any items = dict_items(r, self, NULL, args);
     String by = bare(text_or(r, p[1], "key"));
     bool by_value = string_equals(by, "value");
@@ -156,7 +156,7 @@ FILTER(filter_reverse) {
 /* Lists of so many items each. Of 0 the first is empty, and all items are in another; they are in one, if it is less. */
 FILTER(filter_batch) { /* linecount fill_with */
     (void)args;
-    if (!is_integer(p[0])) return fail(r, "a batch has an integer of items, not a %s", value_type(p[0]));
+    if (!is_integer(p[0])) return fail(r, "a batch has an integer of items, not %s", value_type(p[0]));
     JinjaItems all = value_items(r, self);
     Any batches = value_new(r, VALUE_GENERATOR), batch = value_new(r, VALUE_LIST);
     if (all.n) list_push(r, batches, batch);
@@ -189,7 +189,7 @@ FILTER(filter_sum) { /* attribute start */
     for (size_t i = 0; i < all.n && !r->failed; i++) {
         Any item = attribute_of(r, all.items[i], p[0]);
         if (!is_number(sum) || !is_number(item))
-            return fail(r, "a sum is of numbers, not of a %s", value_type(item));
+            return fail(r, "a sum is of numbers, not of %s", value_type(item));
         bool real = sum.kind == VALUE_FLOAT || item.kind == VALUE_FLOAT;
         if (real)
             sum = value_float(number_of(sum) + number_of(item));
@@ -255,19 +255,28 @@ FILTER(filter_rejectattr) { return (void)p, select_items(r, self, args, 1, false
 
 FILTER(filter_items) {
     if (self.kind == VALUE_UNDEFINED) return value_new(r, VALUE_GENERATOR);
-    if (self.kind != VALUE_DICT) return fail(r, "a %s has no items", value_type(self));
+    if (self.kind != VALUE_DICT) return fail(r, "%s has no items", value_type(self));
     Any items = dict_items(r, self, p, args);
     if (!r->failed) items.kind = VALUE_GENERATOR;
     return items;
 }
 
-FILTER(filter_attr) { return (void)args, value_attribute(r, self, string_of(value_to_text(r, p[0]))); }
+/* A dict's members are none of its attributes, which are its methods alone. */
+FILTER(filter_attr) {
+    const String name = string_of(value_to_text(r, p[0]));
+    (void)args;
+    if (self.kind == VALUE_DICT && !find_method(self, name)) self = value_new(r, VALUE_DICT);
+    return r->failed ? self : value_attribute(r, self, name);
+}
 
 /* ---- Numbers ---- */
 
-/* The number that a text is, all of it but white space and underscores, or that a value is. */
-static bool read_number(Render *r, Any v, int64_t *integer, double *real) {
-    char digits[64], *end = digits;
+/*
+ * The number that a text is, all of it but white space and underscores, or that a value is: false where it is no integer of that
+ * base, or none that is held; *real is then what it is as a decimal number, or NAN.
+ */
+static bool read_number(Render *r, Any v, int base, int64_t *integer, double *real) {
+    char digits[80], *end = digits;
     if (is_integer(v)) return *integer = v.integer, *real = (double)v.integer, true;
     if (v.kind == VALUE_FLOAT) return *real = v.real, *integer = 0, false;
     if (v.kind != VALUE_STRING) return *real = NAN, false;
@@ -277,30 +286,24 @@ static bool read_number(Render *r, Any v, int64_t *integer, double *real) {
         if (text.data[i] != '_') digits[n++] = text.data[i];
     digits[n] = 0;
     *real = NAN;
-    if (n == 0 || n + 1 == sizeof digits || strpbrk(digits, "xXpP(")) return false;
-    *real = strtod(digits, &end);
+    if (n == 0 || n + 1 == sizeof digits) return false;
+    if (!strpbrk(digits, "xXpP(")) *real = strtod(digits, &end);
     if (*end) *real = NAN;
     errno = 0;
-    *integer = strtoll(digits, &end, 10);
+    *integer = strtoll(digits, &end, base);
+    if (!*end && errno && base != 10) *real = NAN;
     return !*end && !errno;
 }
 
 FILTER(filter_int) { /* default base */
-    int64_t integer;
+    int64_t integer, base = is_given(p[1]) && is_integer(p[1]) ? p[1].integer : 10;
     double real;
-    Any otherwise = is_given(p[0]) ? p[0] : value_int(0);
     (void)args;
     if (self.kind == VALUE_UNDEFINED) return value_attribute(r, self, (String){"int", 3});
-    if (is_given(p[1]) && is_integer(p[1]) && p[1].integer != 10 && self.kind == VALUE_STRING) {
-        char digits[80], *end;
-        int base = p[1].integer >= 2 && p[1].integer <= 36 ? (int)p[1].integer : 10;
-        snprintf(digits, sizeof digits, "%.*s", self.n < sizeof digits ? (int)self.n : 0, self.text);
-        errno = 0;
-        integer = strtoll(digits, &end, base);
-        return *end || !*digits || errno ? otherwise : value_int(integer);
-    }
-    if (read_number(r, self, &integer, &real)) return value_int(integer);
-    return real > -9e18 && real < 9e18 ? value_int((int64_t)real) : otherwise;
+    if (read_number(r, self, base >= 2 && base <= 36 ? (int)base : 10, &integer, &real))
+        return value_int(integer);
+    if (real >= -0x1p63 && real < 0x1p63) return value_int((int64_t)real);
+    return is_given(p[0]) ? p[0] : value_int(0);
 }
 
 FILTER(filter_float) { /* default */
@@ -308,15 +311,15 @@ FILTER(filter_float) { /* default */
     double real;
     (void)args;
     if (self.kind == VALUE_UNDEFINED) return value_attribute(r, self, (String){"float", 5});
-    read_number(r, self, &integer, &real);
+    read_number(r, self, 10, &integer, &real);
     return !isnan(real) ? value_float(real) : is_given(p[0]) ? p[0] : value_float(0);
 }
 
 FILTER(filter_abs) {
     UNUSED;
     if (self.kind == VALUE_FLOAT) return value_float(fabs(self.real));
-    if (!is_integer(self) || self.integer == INT64_MIN)
-        return fail(r, "a %s has no absolute value", value_type(self));
+    if (!is_integer(self)) return fail(r, "%s has no absolute value", value_type(self));
+    if (self.integer == INT64_MIN) return fail(r, "an integer is too large");
     return value_int(self.integer < 0 ? -self.integer : self.integer);
 }
 
@@ -325,7 +328,7 @@ FILTER(filter_round) { /* precision method */
     int64_t digits = !is_given(p[0]) ? 0 : is_integer(p[0]) ? p[0].integer : INT64_MAX;
     String method = bare(text_or(r, p[1], "common"));
     if (!is_number(self) || digits < -300 || digits > 300)
-        return fail(r, "a %s cannot be rounded", value_type(self));
+        return fail(r, "%s cannot be rounded", value_type(self));
     double scale = pow(10, (double)digits), x = number_of(self);
     if (string_equals(method, "ceil")) return value_float(ceil(x * scale) / scale);
     if (string_equals(method, "floor")) return value_float(floor(x * scale) / scale);

@@ -126,12 +126,12 @@ static void emit_number_as(Render *r, Any v, const Spec *spec) {
     bool is_real = spec->type == 'f' || v.kind == VALUE_FLOAT, negative = number_of(v) < 0;
     char align = spec->align ? spec->align : spec->zeros ? '=' : '>';
     if (spec->type == 's' || (v.kind == VALUE_FLOAT && spec->type == 'd')) {
-        fail(r, "a format wants a %s, not a %s", spec->type == 's' ? "string" : "int", value_type(v));
+        fail(r, "a format wants %s, not %s", spec->type == 's' ? "a string" : "an int", value_type(v));
         return;
     }
     if (is_real ? spec->precision > 300 || (spec->type != 'f' && (spec->precision >= 0 || spec->group))
                 : spec->precision >= 0) {
-        fail(r, "a format of a %s has a precision or ',' that is not known here", value_type(v));
+        fail(r, "a format of %s has a precision or ',' that is not known here", value_type(v));
         return;
     }
     charge(r, 10);
@@ -195,7 +195,7 @@ static void emit_place(Render *r, const Args *args, Text place, size_t *next) {
     else if (is_number(v))
         emit_number_as(r, v, &spec);
     else
-        fail(r, "a format with ':' is for numbers and strings, not for a %s", value_type(v));
+        fail(r, "a format with ':' is for numbers and strings, not for %s", value_type(v));
 }
 
 SHARED(string_format) {
@@ -342,7 +342,7 @@ FUNCTION(function_range) { /* start stop step */
     int64_t bounds[3] = {0, 0, 1};
     for (size_t i = 0; i < 3; i++) {
         if (is_given(p[i]) && !is_integer(p[i]))
-            return fail(r, "a range is of integers, not of a %s", value_type(p[i]));
+            return fail(r, "a range is of integers, not of %s", value_type(p[i]));
         if (is_given(p[i])) bounds[i] = p[i].integer;
     }
     if (!is_given(p[1])) bounds[1] = bounds[0], bounds[0] = 0;

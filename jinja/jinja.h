@@ -247,7 +247,7 @@ void dict_set(Render *r, Any dict, Any key, Any value);
 const Any *dict_find(Render *r, Any dict, Any key);         /* the value; NULL: none */
 Any value_from_json(Render *r, const Json *json, bool own); /* own: its text is the template's */
 
-const char *value_type(Any v); /* for people, as Python names it */
+const char *value_type(Any v); /* for people, as Python names it: "an int" */
 bool value_truth(Any v);
 bool value_equals(Render *r, Any a, Any b);
 int value_compare(Render *r, Any a, Any b); /* < 0, 0, > 0; fails where there is no order */

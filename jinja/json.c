@@ -106,7 +106,7 @@ static void emit_json(Render *r, Any v, const Style *style, size_t level) {
         if (descend(r)) emit_items(r, v, style, level);
         r->depth--;
         break;
-    default: fail(r, "JSON has no %s", value_type(v));
+    default: fail(r, "%s is no JSON", value_type(v));
     }
 }
 

@@ -67,8 +67,7 @@ static void emit_number(Render *r, Any v, const Place *place) {
     const bool is_real = strchr("eEfFgG", place->kind) != NULL, is_whole = strchr("diu", place->kind) != NULL;
     const double x = is_number(v) ? number_of(v) : 0;
     if (!is_number(v) || (v.kind == VALUE_FLOAT && !is_real && (!is_whole || isnan(x) || isinf(x)))) {
-        fail(r, "a format wants %s, not a %s", is_real || is_whole ? "a number" : "an integer",
-             value_type(v));
+        fail(r, "a format wants %s, not %s", is_real || is_whole ? "a number" : "an integer", value_type(v));
         return;
     }
     if (place->precision > PRECISION_MAX) {

@@ -94,7 +94,7 @@ void emit_value(Render *r, Any v, bool repr) {
         snprintf(number, sizeof number, "<LoopContext %zu/%zu>", v.loop->index + 1, v.loop->n);
         emit_word(r, number);
         break;
-    default: fail(r, "a %s has no text", value_type(v));
+    default: fail(r, "%s has no text", value_type(v));
     }
 }
 

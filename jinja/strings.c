@@ -15,13 +15,13 @@ static bool flag(Any v) { return is_given(v) && value_truth(v); }
 static int64_t integer_or(Render *r, Any v, int64_t otherwise) {
     if (!is_some(v)) return otherwise;
     if (is_integer(v)) return v.integer;
-    fail(r, "an integer is wanted here, not a %s", value_type(v));
+    fail(r, "an integer is wanted here, not %s", value_type(v));
     return otherwise;
 }
 
 /* A text that must be one. */
 static Text text_in(Render *r, Any v) {
-    if (v.kind != VALUE_STRING) fail(r, "a string is wanted here, not a %s", value_type(v));
+    if (v.kind != VALUE_STRING) fail(r, "a string is wanted here, not %s", value_type(v));
     return v.kind == VALUE_STRING ? text_of(v) : text_own("", 0);
 }
 

@@ -190,7 +190,7 @@ static Any new_macro(Render *r, const Node *node) {
 
 /* The value of a block's filter or call, which jinja2 joins with the text around as it is. */
 static void emit_block(Render *r, Any value) {
-    if (value.kind != VALUE_STRING) fail(r, "a block makes a %s, not a text", value_type(value));
+    if (value.kind != VALUE_STRING) fail(r, "a block makes %s, not a text", value_type(value));
     if (!r->failed) emit(r, text_of(value));
 }
 

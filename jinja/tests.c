@@ -44,7 +44,7 @@ static bool divides(Render *r, Any self, Any by, int64_t rest) {
     if (is_number(self) && is_number(by) && number_of(by) != 0 && !(is_integer(self) && is_integer(by)))
         return fabs(fmod(number_of(self), number_of(by))) == (double)rest;
     if (!is_integer(self) || !is_integer(by) || by.integer == 0)
-        fail(r, "a %s is not divided by a %s", value_type(self), value_type(by));
+        fail(r, "%s is not divided by %s", value_type(self), value_type(by));
     return !r->failed && (by.integer == -1 || self.integer % by.integer == 0) == (rest == 0);
 }
 TEST(is_odd, divides(r, self, value_int(2), 1))

@@ -231,7 +231,7 @@ const Any *dict_find(Render *r, Any dict, Any key) {
 void dict_set(Render *r, Any dict, Any key, Any value) {
     if (r->failed) return;
     if (is_list(key) || key.kind == VALUE_DICT) {
-        fail(r, "a %s cannot be a key", value_type(key));
+        fail(r, "%s cannot be a key", value_type(key));
         return;
     }
     const Any *old = dict_find(r, dict, key);
@@ -272,14 +272,14 @@ Any value_from_json(Render *r, const Json *json, bool own) {
 /* ---- All kinds ---- */
 
 const char *value_type(Any v) {
-    static const char *const names[] = {[VALUE_ABSENT] = "nothing", [VALUE_UNDEFINED] = "undefined",
-                                        [VALUE_NONE] = "None",      [VALUE_BOOL] = "bool",
-                                        [VALUE_INT] = "int",        [VALUE_FLOAT] = "float",
-                                        [VALUE_STRING] = "str",     [VALUE_LIST] = "list",
-                                        [VALUE_TUPLE] = "tuple",    [VALUE_GENERATOR] = "generator",
-                                        [VALUE_DICT] = "dict",      [VALUE_NAMESPACE] = "namespace",
-                                        [VALUE_LOOP] = "loop",      [VALUE_MACRO] = "macro",
-                                        [VALUE_METHOD] = "method",  [VALUE_FUNCTION] = "function"};
+    static const char *const names[] = {[VALUE_ABSENT] = "nothing",  [VALUE_UNDEFINED] = "an undefined value",
+                                        [VALUE_NONE] = "None",       [VALUE_BOOL] = "a bool",
+                                        [VALUE_INT] = "an int",      [VALUE_FLOAT] = "a float",
+                                        [VALUE_STRING] = "a str",    [VALUE_LIST] = "a list",
+                                        [VALUE_TUPLE] = "a tuple",   [VALUE_GENERATOR] = "a generator",
+                                        [VALUE_DICT] = "a dict",     [VALUE_NAMESPACE] = "a namespace",
+                                        [VALUE_LOOP] = "a loop",     [VALUE_MACRO] = "a macro",
+                                        [VALUE_METHOD] = "a method", [VALUE_FUNCTION] = "a function"};
     return names[v.kind];
 }
 
@@ -307,7 +307,7 @@ int64_t value_length(Render *r, Any v) {
     case VALUE_TUPLE: return v.items->n;
     case VALUE_DICT: return v.items->n / 2;
     case VALUE_LOOP: return (int64_t)v.loop->n;
-    default: fail(r, "a %s has no length", value_type(v)); return 0;
+    default: fail(r, "%s has no length", value_type(v)); return 0;
     }
 }
 
@@ -335,7 +335,7 @@ JinjaItems value_items(Render *r, Any v) {
             list_push(r, list, value_text(text_part(text_of(v), at, n)));
         }
         break;
-    default: fail(r, "a %s cannot be gone through", value_type(v)); return (JinjaItems){0};
+    default: fail(r, "%s cannot be gone through", value_type(v)); return (JinjaItems){0};
     }
     return r->failed ? (JinjaItems){0} : (JinjaItems){list.items->items, list.items->n};
 }
@@ -389,17 +389,17 @@ int value_compare(Render *r, Any a, Any b) {
         r->depth--;
         return order ? order : (a.items->n > b.items->n) - (a.items->n < b.items->n);
     }
-    fail(r, "a %s and a %s have no order", value_type(a), value_type(b));
+    fail(r, "%s and %s have no order", value_type(a), value_type(b));
     return 0;
 }
 
 bool value_contains(Render *r, Any container, Any item) {
     if (container.kind == VALUE_STRING) {
-        if (item.kind != VALUE_STRING) fail(r, "a %s cannot be in a string", value_type(item));
+        if (item.kind != VALUE_STRING) fail(r, "%s cannot be in a string", value_type(item));
         return !r->failed && text_find(r, text_of(container), text_of(item), 0) <= container.n;
     }
     if (container.kind == VALUE_DICT && (item.kind == VALUE_LIST || item.kind == VALUE_DICT))
-        fail(r, "a %s cannot be a key", value_type(item));
+        fail(r, "%s cannot be a key", value_type(item));
     if (container.kind == VALUE_DICT) return dict_find(r, container, item) != NULL;
     JinjaItems all = value_items(r, container);
     for (size_t i = 0; !r->failed && i < all.n; i++)

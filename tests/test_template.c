@@ -142,7 +142,7 @@ static void test_errors(void) {
         {"a\nb {{ x.y }}", "the chat template, line 2: 'x' is undefined"},
         {"{% set a = {} %}\n\n{{ a.b.c }}", "the chat template, line 3: a dict has no 'b'"},
         {"{% for i in [1] %}\n{{ 1 + 'x' }}\n{% endfor %}",
-         "the chat template, line 2: '+' is not for a int and a str"},
+         "the chat template, line 2: '+' is not for an int and a str"},
         {"{% macro m() %}\n\n{{ 1 // 0 }}{% endmacro %}{{ m() }}",
          "the chat template, line 3: a division by zero"},
         {"\n{% if true %}", "the chat template, line 2: the template ends before elif else endif"},
@@ -179,7 +179,7 @@ static void test_errors(void) {
         {"{{ 1 < y }}", "the chat template, line 1: 'y' is undefined"},
         {"{{ 9 ** 99 }}", "the chat template, line 1: an integer is too large"},
         {"{{ 'a'.upper }}", "the chat template, line 1: a method has no text"},
-        {"{{ [range]|tojson }}", "the chat template, line 1: JSON has no function"},
+        {"{{ [range]|tojson }}", "the chat template, line 1: a function is no JSON"},
         {"{{ [1]|tojson(separators='ab') }}", "the chat template, line 1: separators are two strings"},
         {"{{ {(1,): 2} }}", "the chat template, line 1: a tuple cannot be a key"},
         {"{{ 'a b'.rsplit(none, 1) }}", "the chat template, line 1: rsplit needs a separator"},
@@ -187,7 +187,8 @@ static void test_errors(void) {
         {"{{ '{:{}}'.format('a', 5) }}",
          "the chat template, line 1: a format within a format is not known here"},
         {"{{ [1]|map(attribute=1.5)|list }}", "the chat template, line 1: a float is no attribute"},
-        {"{{ (-9223372036854775807 - 1)|abs }}", "the chat template, line 1: a int has no absolute value"},
+        {"{{ (-9223372036854775807 - 1)|abs }}", "the chat template, line 1: an integer is too large"},
+        {"{{ 'a'|abs }}", "the chat template, line 1: a str has no absolute value"},
         {"{{ 1.5|round(301) }}", "the chat template, line 1: a float cannot be rounded"},
         {"{{ 9000000000000000000|round(-19) }}",
          "the chat template, line 1: a number is too large to be rounded"},
@@ -210,7 +211,7 @@ static void test_errors(void) {
         {"{{ '%.301f' % 4 }}", "the chat template, line 1: a format has too large a number"},
         {"{{ '%16777216s' % 4 }}", "the chat template, line 1: a format has too large a number"},
         {"{{ '%x' % 1.5 }}", "the chat template, line 1: a format wants an integer, not a float"},
-        {"{{ '%d' % n }}", "the chat template, line 1: a format wants a number, not a undefined"},
+        {"{{ '%d' % n }}", "the chat template, line 1: a format wants a number, not an undefined value"},
         {"{{ '%#d' % 4 }}", "the chat template, line 1: a format has a '%' that is not known here"},
         {"{% for i in l %}{{ loop([1]) }}{% endfor %}",
          "the chat template, line 1: a loop that is not 'recursive' cannot be called"},
@@ -373,6 +374,19 @@ static void test_odd_bytes(void) {
     free(got);
 }
 
+/* As Python has it: what is no integer of the base may still be a decimal number, and a dict's members are no attributes. */
+static void test_odd_numbers(void) {
+    static const char source[] =
+        "{{ ' 1_000 '|int(7, 8), '42.75'|int(7, 16), ' -1f '|int(7, 16), '1e3'|int(7, 16), '12'|int(7, 2), 'q'|int(7, 8), "
+        "(-9223372036854775807 - 1.0)|int(7), {'a': 1}|attr('a') is defined }}";
+    static const char want[] = "(512, 42, -31, 483, 12, 7, -9223372036854775808, False)";
+    Error error = {{0}};
+    size_t n = 0;
+    char *got = render((String){source, sizeof source - 1}, context, &n, &error);
+    CHECK(got && strcmp(got, want) == 0, "%s", got ? got : error.message);
+    free(got);
+}
+
 /* Integers have 64 bits here, where Python's have no end: what is beyond is as good as no number. */
 static void test_large_numbers(void) {
     static const char source[] =
@@ -523,6 +537,7 @@ int main(void) {
     RUN(test_bombs);
     RUN(test_order_of_lists);
     RUN(test_odd_bytes);
+    RUN(test_odd_numbers);
     RUN(test_large_numbers);
     RUN(test_nesting);
     RUN(test_stack);
