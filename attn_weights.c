@@ -70,12 +70,6 @@ static Matrix floats(const float *data, size_t rows, size_t cols) {
     return (Matrix){data, DTYPE_F32, rows, cols};
 }
 
-/* Rows [first, first + n) of a matrix, if there is one. */
-static Matrix rows_of(const Matrix *w, size_t first, size_t n) {
-    if (!w->data) return *w;
-    return (Matrix){(const char *)w->data + first * dtype_bytes(w->dtype, w->cols), w->dtype, n, w->cols};
-}
-
 /* The gain of a norm that has one in the file. */
 static Matrix gain_of(const Weights *weights, const Norm *norm) {
     return floats(norm->gain == weights->ones ? NULL : norm->gain, 1, norm->n);
@@ -134,7 +128,7 @@ static Matrix layer_part(const Model *model, const LayerWeights *w, AttnWeight w
     case ATTN_LN1_W: return gain_of(all, &w->attn_norm);
     case ATTN_LN1_B: return floats(w->attn_norm.bias, 1, d);
     case ATTN_W_Z_GATE:
-    case ATTN_W_Q: return gated ? rows_of(&attention->q.w, q_row, d_head) : attention->q.w;
+    case ATTN_W_Q: return gated ? matrix_rows(&attention->q.w, q_row, d_head) : attention->q.w;
     case ATTN_B_Z_GATE:
     case ATTN_B_Q:
         return gated && attention->q.bias ? floats(attention->q.bias + q_row, 1, d_head)
@@ -182,7 +176,7 @@ static Matrix part_of(const Model *model, AttnWeight weight, size_t layer, size_
     const size_t d = config->d_model;
     switch (weight) {
     case ATTN_W_E: return all->embedding;
-    case ATTN_W_POS: return rows_of(&all->positions, config->position_offset, config->n_ctx);
+    case ATTN_W_POS: return matrix_rows(&all->positions, config->position_offset, config->n_ctx);
     case ATTN_EMBED_LN_W: return gain_of(all, &all->embedding_norm);
     case ATTN_EMBED_LN_B: return floats(all->embedding_norm.bias, 1, d);
     case ATTN_LN_FINAL_W: return gain_of(all, &all->final_norm);

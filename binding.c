@@ -158,14 +158,13 @@ static Norm bind_head_norm(Binder *binder, const char *name, size_t layer, size_
     return norm;
 }
 
-/* Rows [begin, begin + rows) of a linear layer. */
-static Linear linear_rows(const Linear *linear, size_t begin, size_t rows) {
-    Linear part = *linear;
-    if (!linear->w.data) return part;
-    part.w.data = (const char *)linear->w.data + begin * dtype_bytes(linear->w.dtype, linear->w.cols);
-    part.w.rows = rows;
-    part.bias = linear->bias ? linear->bias + begin : NULL;
-    return part;
+Matrix matrix_rows(const Matrix *w, size_t begin, size_t n) {
+    if (!w->data) return *w;
+    return (Matrix){(const char *)w->data + begin * dtype_bytes(w->dtype, w->cols), w->dtype, n, w->cols};
+}
+
+Linear linear_rows(const Linear *linear, size_t begin, size_t n) {
+    return (Linear){matrix_rows(&linear->w, begin, n), linear->bias ? linear->bias + begin : NULL};
 }
 
 /* The other layers of a folder tell which of the two it should have. */

@@ -50,6 +50,10 @@ typedef struct Weights {
 bool weights_bind(Weights *weights, const Config *config, const Checkpoint *checkpoint, Error *error);
 void weights_free(Weights *weights);
 
+/* Rows [begin, begin + n) of a matrix, or of a linear layer and its bias; of one that is not there: the same. */
+Matrix matrix_rows(const Matrix *w, size_t begin, size_t n);
+Linear linear_rows(const Linear *linear, size_t begin, size_t n);
+
 /* Whether a tensor belongs to a tower that reads pictures, by its name. */
 bool tensor_reads_pictures(String name);
 

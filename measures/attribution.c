@@ -63,9 +63,7 @@ static bool make_room(Attribution *a, Error *error) {
 
 /* y = linear(x) of one vector. */
 static bool apply(const Attribution *a, const Linear *linear, const float *x, float *y, Error *error) {
-    size_t n_packed = packed_floats(1, linear->w.cols);
-    Compute compute = {a->subject->compute.kernels, a->subject->compute.threads,
-                       arena_floats(a->arena, 1, n_packed), n_packed};
+    Compute compute = subject_compute(a->subject, a->arena, 1, linear->w.cols);
     if (!arena_ok(a->arena, error, "a vector of %zu numbers", linear->w.cols)) return false;
     linear_forward(&compute, &(LinearOutput){y, linear}, 1, x, 1);
     return true;

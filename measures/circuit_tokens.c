@@ -11,10 +11,9 @@ enum { BATCH = PACKED_TOKENS };
 static float *token_rows(const Circuit *circuit, Arena *arena, const float *weights, bool unembed,
                          Error *error) {
     const Subject *subject = circuit->subject;
-    size_t d = circuit->d_model, n_head = circuit->d_head, n_packed = packed_floats(BATCH, d);
+    size_t d = circuit->d_model, n_head = circuit->d_head;
     float *rows = arena_floats(arena, circuit->n_vocab, n_head), *x = arena_floats(arena, BATCH, d);
-    Compute compute = {subject->compute.kernels, subject->compute.threads, arena_floats(arena, 1, n_packed),
-                       n_packed};
+    Compute compute = subject_compute(subject, arena, BATCH, d);
     Linear linear = {{weights, DTYPE_F32, n_head, d}, NULL};
     if (!arena_ok(arena, error, "%zu tokens by %zu numbers", circuit->n_vocab, n_head)) return NULL;
     for (size_t done = 0, n; done < circuit->n_vocab; done += n) {
@@ -57,10 +56,9 @@ static void insert(TokenPair *pairs, size_t *n, size_t k, TokenPair pair) {
 static bool find_pairs(const Circuit *circuit, Arena *arena, const float *from, const float *to, double scale,
                        int32_t only, bool least, size_t k, TokenPair *pairs, Error *error) {
     const Subject *subject = circuit->subject;
-    size_t n_vocab = circuit->n_vocab, d = circuit->d_head, n_pairs = 0, n_packed = packed_floats(BATCH, d),
-           first = only < 0 ? 0 : (size_t)only, end = only < 0 ? n_vocab : first + 1;
-    Compute compute = {subject->compute.kernels, subject->compute.threads, arena_floats(arena, 1, n_packed),
-                       n_packed};
+    size_t n_vocab = circuit->n_vocab, d = circuit->d_head, n_pairs = 0, first = only < 0 ? 0 : (size_t)only,
+           end = only < 0 ? n_vocab : first + 1;
+    Compute compute = subject_compute(subject, arena, BATCH, d);
     Linear linear = {{to, DTYPE_F32, n_vocab, d}, NULL};
     CircuitTopLoop loop = {circuit, arena_floats(arena, BATCH, n_vocab),
                            arena_new(arena, BATCH, (k + 1) * sizeof(int32_t)), k, least};

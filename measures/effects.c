@@ -64,10 +64,8 @@ static double behind_scale(const Effects *effects, Arena *arena, size_t layer, E
     const Subject *subject = effects->subject;
     const LayerWeights *weights = &model_weights(subject->model)->layers[layer];
     const Linear *out = &weights->attention.out;
-    size_t n_packed = packed_floats(1, out->w.cols);
     if (!weights->attn_post_norm.gain) return 1;
-    Compute compute = {subject->compute.kernels, subject->compute.threads, arena_floats(arena, 1, n_packed),
-                       n_packed};
+    Compute compute = subject_compute(subject, arena, 1, out->w.cols);
     float *made = arena_floats(arena, 1, out->w.rows);
     if (!arena_ok(arena, error, "the output of attention")) return NAN;
     linear_forward(&compute, &(LinearOutput){made, out}, 1, layer_z(effects, layer), 1);
@@ -145,11 +143,10 @@ bool effects_top(const Subject *subject, Arena *arena, const float *outputs, Hea
                  size_t n, size_t n_top, Error *error) {
     const Config *config = model_config(subject->model);
     const Linear unembedding = {model_weights(subject->model)->unembedding.w, NULL};
-    size_t d = config->d_model, n_packed = packed_floats(BATCH, d);
+    size_t d = config->d_model;
     float *logits = arena_floats(arena, at_most(n, BATCH), config->n_vocab);
     int32_t *ids = arena_new(arena, BATCH, n_top * sizeof *ids);
-    Compute compute = {subject->compute.kernels, subject->compute.threads, arena_floats(arena, 1, n_packed),
-                       n_packed};
+    Compute compute = subject_compute(subject, arena, BATCH, d);
     if (!arena_ok(arena, error, "effects on %zu logits", config->n_vocab)) return false;
     for (size_t done = 0, m; done < n; done += m) {
         m = at_most(n - done, BATCH);

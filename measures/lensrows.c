@@ -130,9 +130,7 @@ bool lens_rows_unembed(LensRows *lens, const Session *session, Arena *arena, boo
         session_unembed(session, lens->resid, n, lens->logits);
         return true;
     }
-    Compute compute = lens->subject->compute;
-    compute.packed = arena_floats(arena, packed_floats(n, 1), d_model);
-    compute.n_packed = packed_floats(n, d_model);
+    Compute compute = subject_compute(lens->subject, arena, n, d_model);
     if (!arena_ok(arena, error, "%zu rows", n)) return false;
     n--;
     session_unembed(session, lens->resid + n * d_model, 1, lens->logits + n * lens->n_vocab);

@@ -49,13 +49,6 @@ static void mix_readers(const Mixture *mixture, size_t first, size_t n, const Ac
     parallel_for(mixture->subject->compute.threads, n, 1, mix, &loop);
 }
 
-Linear head_rows(const Linear *linear, size_t first, size_t d_head) {
-    const char *data = linear->w.data;
-    return (Linear){{data + first * dtype_bytes(linear->w.dtype, linear->w.cols), linear->w.dtype, d_head,
-                     linear->w.cols},
-                    linear->bias ? linear->bias + first : NULL};
-}
-
 /* A matrix makes a reader's numbers, which go to `to` [chunk][n_heads][d_head]. */
 typedef struct Projection {
     const Linear *linear;
@@ -83,7 +76,7 @@ static Projection projection_of(const Mixture *mixture, const LayerWeights *w, P
 static void project(const Mixture *mixture, const LayerWeights *w, const Projection *by, size_t head,
                     const float *reads, size_t n_rows) {
     size_t d = config_of(mixture)->d_model, d_head = config_of(mixture)->d_head;
-    Linear rows = head_rows(by->linear, by->first, d_head);
+    Linear rows = linear_rows(by->linear, by->first, d_head);
     if (w->attn_norm.gain) norm_forward(&mixture->compute, &w->attn_norm, reads, mixture->normed, n_rows, d);
     linear_forward(&mixture->compute, &(LinearOutput){mixture->rows, &rows}, 1,
                    w->attn_norm.gain ? mixture->normed : reads, n_rows);
@@ -194,15 +187,13 @@ static bool make_room(Mixture *mixture, Arena *arena, Error *error) {
     mixture->rows = arena_floats(arena, chunk, config->d_head);
     mixture->final = arena_floats(arena, 1, d);
     mixture->last = arena_new(arena, graph->n_edges, sizeof *mixture->last);
-    mixture->compute.n_packed = packed_floats(chunk, d);
-    mixture->compute.packed = arena_floats(arena, mixture->compute.n_packed, 1);
+    mixture->compute = subject_compute(mixture->subject, arena, chunk, d);
     return arena_ok(arena, error, "%zu readers of %zu tokens", n_heads, mixture->n);
 }
 
 bool mixture_begin(Mixture *mixture, Arena *arena, Error *error) {
     const Subject *subject = mixture->subject;
     mixture->own = (Probe){mixture, wants, visit};
-    mixture->compute = subject->compute;
     if (mixture->n > subject_n_ctx(subject))
         return error_set(error, "a text of %zu tokens is more than the context of %zu: shorten it",
                          mixture->n, subject_n_ctx(subject));
@@ -272,16 +263,14 @@ bool mixture_run(Mixture *mixture, const int32_t *ids, const bool *in, double *v
     return read_value(mixture, value, error);
 }
 
-static size_t row_floats(const Mixture *mixture) { return config_of(mixture)->d_model; }
-
 void mixture_outside_zero(Mixture *mixture) {
     mixture->has_last = false;
     memset(mixture->outside.rows, 0,
-           mixture->graph->n_senders * mixture->n * row_floats(mixture) * sizeof(float));
+           mixture->graph->n_senders * mixture->n * config_of(mixture)->d_model * sizeof(float));
 }
 
 void mixture_outside_mean(Mixture *mixture) {
-    size_t d = row_floats(mixture), n = mixture->n;
+    size_t d = config_of(mixture)->d_model, n = mixture->n;
     mixture->has_last = false;
     for (size_t sender = 0; sender < mixture->graph->n_senders; sender++) {
         float *rows = contribution(&mixture->outside, sender, 0);

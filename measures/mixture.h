@@ -10,9 +10,6 @@
 #include "measures/contributions.h"
 #include "measures/readout.h"
 
-/* Rows [first, first + d_head) of a matrix, which make one head's numbers. */
-Linear head_rows(const Linear *linear, size_t first, size_t d_head);
-
 typedef struct Mixture {
     const Subject *subject;
     const EdgeGraph *graph;

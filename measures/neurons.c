@@ -166,11 +166,9 @@ bool trace_wants(const UnitTrace *trace, ProbeSite site, size_t layer, size_t he
 /* The norm behind the MLP divides by this, at the positions that are seen. */
 static void measure_behind(UnitTrace *trace, const Activation *seen) {
     const LayerWeights *weights = trace_layer(trace);
-    const Subject *subject = trace->subject;
     Arena scratch = {0};
-    size_t n_packed = packed_floats(seen->n_rows, seen->n_cols), d = weights->mlp.down.w.rows;
-    Compute compute = {subject->compute.kernels, subject->compute.threads,
-                       arena_floats(&scratch, 1, n_packed), n_packed};
+    size_t d = weights->mlp.down.w.rows;
+    Compute compute = subject_compute(trace->subject, &scratch, seen->n_rows, seen->n_cols);
     for (size_t row = 0; row < seen->n_rows; row++) trace->behind[seen->position + row] = NAN;
     if (compute.packed)
         linear_forward(&compute, &(LinearOutput){trace->made, &weights->mlp.down}, 1, seen->data,

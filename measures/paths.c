@@ -1,7 +1,5 @@
 #include "measures/paths.h"
 
-#include "measures/mixture.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -79,7 +77,7 @@ static void make_gates(const Paths *paths, const Activation *seen, float *gates)
     const PathEnd *to = &paths->path->to;
     const LayerWeights *w = &model_weights(paths->subject->model)->layers[to->layer];
     const size_t d_head = config_of(paths)->d_head;
-    const Linear rows = head_rows(&w->attention.q, (2 * to->head + 1) * d_head, d_head);
+    const Linear rows = linear_rows(&w->attention.q, (2 * to->head + 1) * d_head, d_head);
     norm_forward(&paths->compute, &w->attn_norm, seen->data, paths->normed, seen->n_rows, seen->n_cols);
     linear_forward(&paths->compute, &(LinearOutput){gates, &rows}, 1, paths->normed, seen->n_rows);
 }
@@ -149,9 +147,7 @@ static bool make_room(Paths *paths, Arena *arena, Error *error) {
     if (config_of(paths)->family->gated_attention) {
         paths->normed = arena_floats(arena, n, d);
         for (int k = 0; k < 2; k++) paths->gate[k] = arena_floats(arena, n, config_of(paths)->d_head);
-        paths->compute = paths->subject->compute;
-        paths->compute.n_packed = packed_floats(n, d);
-        paths->compute.packed = arena_floats(arena, paths->compute.n_packed, 1);
+        paths->compute = subject_compute(paths->subject, arena, n, d);
     }
     return arena_ok(arena, error, "%zu paths", paths->n_paths);
 }

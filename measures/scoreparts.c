@@ -78,21 +78,15 @@ static bool begin_side(const Split *split, Side *side, Error *error) {
 
 /* Rows of W_q or W_k; with gates, each head's queries are followed by as many rows that make these. */
 static Linear rows_of(const Split *split, const Side *side) {
-    const Linear *all = side->project;
     size_t first = side->first * (split->shape.gated && side->site == PROBE_Q ? 2 : 1);
-    Linear rows = *all;
-    rows.w.rows = side->group;
-    rows.w.data = (const char *)all->w.data + first * dtype_bytes(all->w.dtype, all->w.cols);
-    rows.bias = all->bias ? all->bias + first : NULL;
-    return rows;
+    return linear_rows(side->project, first, side->group);
 }
 
 /* The n vectors x [n][d_model] projected to y [n][group], without the bias. */
 static bool project(const Split *split, const Side *side, size_t n, const float *x, float *y, Error *error) {
-    const Compute *own = &split->out->subject->compute;
     Linear rows = rows_of(split, side);
-    size_t d = rows.w.cols, n_packed = packed_floats(PACKED_TOKENS, d);
-    Compute compute = {own->kernels, own->threads, arena_floats(split->arena, 1, n_packed), n_packed};
+    size_t d = rows.w.cols;
+    Compute compute = subject_compute(split->out->subject, split->arena, PACKED_TOKENS, d);
     if (!arena_ok(split->arena, error, "the parts of a query")) return false;
     rows.bias = NULL;
     for (size_t done = 0, m; done < n; done += m) {

@@ -4,6 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+Compute subject_compute(const Subject *subject, Arena *arena, size_t n, size_t cols) {
+    size_t n_packed = packed_floats(n, cols);
+    return (Compute){subject->compute.kernels, subject->compute.threads, arena_floats(arena, 1, n_packed),
+                     n_packed};
+}
+
 size_t subject_n_ctx(const Subject *subject) {
     return subject->n_ctx ? subject->n_ctx : model_config(subject->model)->n_ctx;
 }

@@ -30,6 +30,12 @@ typedef struct Subject {
     SubjectCache *cache; /* of the subjects before, or NULL */
 } Subject;
 
+/*
+ * The subject's compute, with scratch of its own in which linear_forward packs n rows of `cols` numbers. As with all that is
+ * asked of an arena: arena_ok comes before its use.
+ */
+Compute subject_compute(const Subject *subject, Arena *arena, size_t n, size_t cols);
+
 /* How many positions a text may have. */
 size_t subject_n_ctx(const Subject *subject);
 
