@@ -126,7 +126,7 @@ static void check_reported(const char *path, const Heard *heard) {
         at += snprintf(wanted + at, sizeof wanted - (size_t)at, "%s%d", i ? ", " : "", (int)heard->tokens[i]);
     at += snprintf(wanted + at, sizeof wanted - (size_t)at, "], \"logprobs\": [");
     for (size_t i = 0; i < heard->n; i++)
-        at += snprintf(wanted + at, sizeof wanted - (size_t)at, "%s%.6f", i ? ", " : "", heard->logprobs[i]);
+        at += snprintf(wanted + at, sizeof wanted - (size_t)at, "%s%.9g", i ? ", " : "", heard->logprobs[i]);
     const char *report = output_of("-p 'The sea' -n 40 --temp 0 --json", path, &n);
     CHECK(at < (int)sizeof wanted && strstr(report, wanted), "%s: %.300s, not %.300s", path, report, wanted);
 }
