@@ -305,6 +305,10 @@ has narrow 80
 has out_has '^row  *mean  *1-2  *1-3  *2-3$'
 has out_has '^0_pre '
 if out_has '^a word of several'; then has false; fi
+try meaning "$gpt2" --no-bos --centred -w a -p a -p a -p a -p a -p a -p a -p a -p a # zeros are left
+has quiet
+has out_has '^  7\.  *-$'
+if out_has nan; then has false; fi
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do printf 'a\na\na\na\na\na\na\na\na\na\n'; done >"$tmp/many"
 refuses_each meaning "$gpt2" <<'END'
 2 which word to follow: --word                   | -p a -p b

@@ -181,8 +181,8 @@ static bool check(const StudyOptions *options, const void *own, Error *error) {
 }
 
 /* A vector of zeros has none. */
-static void print_cosine(int width, double cosine) {
-    isnan(cosine) ? printf("%*s", width, "-") : printf("%*.3f", width, cosine);
+static void print_cosine(int width, int digits, double cosine) {
+    isnan(cosine) ? printf("%*s", width, "-") : printf("%*.*f", width, digits, cosine);
 }
 
 /* All pairs as JSON; for people those of few sentences, or how far they are apart. */
@@ -195,10 +195,10 @@ static void show_pairs(Report *report, const char *key, const void *cell) {
         return;
     }
     if (!view->pairs_fit) {
-        print_cosine(8, row->least), printf(" %-7s ", row->least_pair);
-        print_cosine(8, row->most), printf(" %-7s", row->most_pair);
+        print_cosine(8, 3, row->least), printf(" %-7s ", row->least_pair);
+        print_cosine(8, 3, row->most), printf(" %-7s", row->most_pair);
     }
-    for (size_t i = 0; view->pairs_fit && i < n; i++) print_cosine(PAIR_WIDTH, row->cosines[i]);
+    for (size_t i = 0; view->pairs_fit && i < n; i++) print_cosine(PAIR_WIDTH, 3, row->cosines[i]);
 }
 
 #define ROW(member) offsetof(MeaningRow, member)
@@ -309,7 +309,7 @@ static void print_square(Report *report, const MeaningView *view) {
     for (size_t a = 0; a + 1 < n; at += n - 1 - a, a++) {
         if (a + 1 >= shown) continue;
         printf("%3zu.%*s", a + 1, (int)(6 * a), "");
-        for (size_t b = a + 1; b < shown; b++) printf(" %5.2f", at[b - a - 1]);
+        for (size_t b = a + 1; b < shown; b++) print_cosine(6, 2, at[b - a - 1]);
         putchar('\n');
     }
     if (shown < n) printf("(%zu of %zu sentences fit; --json has all)\n", shown, n);
