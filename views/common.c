@@ -4,6 +4,7 @@
 
 #include "generate.h"
 #include "measures/ablation.h"
+#include "measures/effects.h"
 #include "measures/scores.h"
 #include "vocabulary.h"
 
@@ -388,4 +389,26 @@ void difference_print(Report *report, const Difference *difference, const char *
     print_styled(report, STYLE_BOLD, "%25s %10s %10s\n", titles[0], titles[1], titles[2]);
     table_print_lines(report, &difference_table, same ? TOP1_CHANGED : TOP1_SAME, &means);
     printf("  %zu of %zu positions\n", same ? n - changed : changed, n);
+}
+
+static const Column effect_columns[] = {
+    {"token", "", CELL_TOKEN, offsetof(Effect, id), 16, 14},
+    {"effect", "", CELL_REAL, offsetof(Effect, logit), 8, 3, .format = '+'},
+};
+static const Table raised_table = TABLE("raised", effect_columns),
+                   lowered_table = TABLE("lowered", effect_columns);
+
+void effects_show(Report *report, const HeadEffects *effects, size_t n_top) {
+    if (is_json(report)) {
+        table_show(report, &raised_table, 0, effects->raised, n_top, sizeof *effects->raised);
+        table_show(report, &lowered_table, 0, effects->lowered, n_top, sizeof *effects->lowered);
+        return;
+    }
+    print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
+    for (size_t i = 0; i < n_top; i++) {
+        table_print_row(report, &raised_table, 0, &effects->raised[i]);
+        table_print_line(report, &lowered_table, 0, &effects->lowered[i]);
+    }
+    print_styled(report, STYLE_DIM,
+                 "Relative to the mean over the vocabulary; what later layers make of it is not counted.\n");
 }

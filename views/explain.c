@@ -151,15 +151,9 @@ static const Column key_columns[] = {
     {NULL, "", CELL_BAR, ROW(share), 24},
 };
 
-static const Column effect_columns[] = {
-    {"token", "", CELL_TOKEN, offsetof(Effect, id), TOKEN_WIDTH + 2, TOKEN_WIDTH},
-    {"effect", "", CELL_REAL, offsetof(Effect, logit), 8, 3, .format = '+'},
-};
-
 enum { DIVIDED = 1 << 3, SCORED = 1 << 4 }; /* columns of it, one of which is shown */
 
-static const Table keys_table = TABLE("keys", key_columns), raised_table = TABLE("raised", effect_columns),
-                   lowered_table = TABLE("lowered", effect_columns);
+static const Table keys_table = TABLE("keys", key_columns);
 
 static bool is_normed_behind(const Study *study, const Explain *explain) {
     return model_weights(study->model)->layers[explain->layer].attn_post_norm.gain;
@@ -297,13 +291,7 @@ static void print_effects(const Study *study, Report *report, const Explain *exp
     printf(" = %.4f: the length of what the head adds, without bias. Straight to the\n",
            explain->written.output_norm);
     puts("unembedding it changes the next token's logits most at:");
-    print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
-    for (size_t i = 0; i < explain->effects.n_top; i++) {
-        table_print_row(report, &raised_table, 0, &explain->written.raised[i]);
-        table_print_line(report, &lowered_table, 0, &explain->written.lowered[i]);
-    }
-    print_styled(report, STYLE_DIM,
-                 "Relative to the mean over the vocabulary; what later layers make of it is not counted.\n");
+    effects_show(report, &explain->written, explain->effects.n_top);
     if (normed)
         print_styled(report, STYLE_DIM,
                      "The norm behind attention divides by what it does here for all heads together.\n");
@@ -325,8 +313,6 @@ static void json_rule(Report *report, const Explain *explain) {
 
 static bool show(Study *study, void *own, Error *error) {
     const Explain *explain = own;
-    const HeadEffects *written = &explain->written;
-    size_t n_top = explain->effects.n_top;
     Report *report = &study->report;
     (void)error;
     if (!is_json(report)) {
@@ -344,8 +330,7 @@ static bool show(Study *study, void *own, Error *error) {
     table_show(report, &keys_table, other_score(explain), explain->rows + explain->first,
                explain->query + 1 - explain->first, sizeof *explain->rows);
     json_real(report, "output_norm", explain->written.output_norm);
-    table_show(report, &raised_table, 0, written->raised, n_top, sizeof *written->raised);
-    table_show(report, &lowered_table, 0, written->lowered, n_top, sizeof *written->lowered);
+    effects_show(report, &explain->written, explain->effects.n_top);
     return true;
 }
 

@@ -229,15 +229,9 @@ static const Column value_columns[] = {
     {"value", "value", CELL_REAL, offsetof(TokenValue, value), 10, 4},
     {NULL, "", CELL_BAR, offsetof(TokenValue, share), BAR_WIDTH},
 };
-static const Column effect_columns[] = {
-    {"token", "", CELL_TOKEN, offsetof(Effect, id), TOKEN_WIDTH + 2, TOKEN_WIDTH},
-    {"effect", "", CELL_REAL, offsetof(Effect, logit), 8, 3, .format = '+'},
-};
 
 static const Table strongest_table = TABLE("neurons", strongest_columns),
-                   values_table = TABLE("values", value_columns),
-                   raised_table = TABLE("raised", effect_columns),
-                   lowered_table = TABLE("lowered", effect_columns);
+                   values_table = TABLE("values", value_columns);
 
 static void print_strongest(Report *report, const NeuronsView *view) {
     print_styled(report, STYLE_DIM,
@@ -253,14 +247,7 @@ static void print_effects(Report *report, const NeuronsView *view) {
     printf("\n%s = %.4f at token %zu, where it is strongest: the length of what it adds.\n"
            "Straight to the unembedding it changes the next token's logits most at:\n",
            report->ascii ? "|value*w|" : "‖value·w‖", trace->written.output_norm, trace->strongest);
-    print_styled(report, STYLE_BOLD, "  raised                  lowered\n");
-    for (size_t i = 0; i < trace->n_top; i++) {
-        table_print_row(report, &raised_table, 0, &trace->written.raised[i]);
-        table_print_line(report, &lowered_table, 0, &trace->written.lowered[i]);
-    }
-    print_styled(report, STYLE_DIM,
-                 "Relative to the mean over the vocabulary; what later layers make of it "
-                 "is not counted.\n");
+    effects_show(report, &trace->written, trace->n_top);
     if (trace->behind)
         print_styled(report, STYLE_DIM,
                      "The norm behind the MLP divides by what it does here for all neurons together.\n");
@@ -382,8 +369,7 @@ static void json_trace(Study *study, const NeuronsView *view) {
     json_int(report, "strongest", (int64_t)trace->strongest);
     if (trace->unit.is_head) return;
     json_real(report, "output_norm", trace->written.output_norm);
-    table_show(report, &raised_table, 0, trace->written.raised, trace->n_top, sizeof(Effect));
-    table_show(report, &lowered_table, 0, trace->written.lowered, trace->n_top, sizeof(Effect));
+    effects_show(report, &trace->written, trace->n_top);
 }
 
 static void json_neurons(Study *study, const NeuronsView *view) {

@@ -268,6 +268,10 @@ void json_difference(Report *report, const Difference *difference, DifferencePar
  */
 void difference_print(Report *report, const Difference *difference, const char *const titles[3], bool same);
 
+/* The n_top tokens whose logits a head or neuron raises straight, and those that it lowers: "raised" and "lowered". */
+struct HeadEffects;
+void effects_show(Report *report, const struct HeadEffects *effects, size_t n_top);
+
 /* Whether texts of random tokens begin with a BOS. */
 bool repeats_with_bos(const Study *study);
 
