@@ -679,6 +679,7 @@ static void test_titles(void) {
          {"\nchunk  tokens    bits  perplexity\n    1       1   9.946    986.34"}},
         {"$study selfcheck $g -p Hello",
          {"\n                                              largest    allowed\n"}},
+        {"$study shape $T/headless --json", {"\"kv_bytes\": 0,", "!\"kv_bytes\": null"}},
         {"$study shape $g",
          {"\nn_layer 2  n_head 2  n_head_kv 2  d_head 20\nd_model 40  d_ff 84  n_vocab 257  n_ctx 192\n",
           "\nparameters     outputs x inputs     per head      per layer            in all             bytes\n",

@@ -159,13 +159,14 @@ static void fill_growth(Shape *shape, const Model *model, double n_ctx) {
     shape->kv_bytes = (double)attention_kv_bytes(&attention, DTYPE_F16);
     for (size_t layer = 0; layer < config->n_layer; layer++)
         n_layer += !attention.layers || !attention.layers[layer].absent;
+    double key_bytes = n_layer > 0 ? shape->kv_bytes / n_layer : 0; /* of a layer that has heads */
     for (int i = 0; i < N_LENGTHS; i++) {
         double n = fmax(1, floor(n_ctx * pow(4, i - 2))), last, all;
         count_keys(config, attention.layers, n, &last, &all);
         shape->growth[i] = (Growth){.n = n,
                                     .plain_bytes = (double)sizeof(float) * (double)config->n_head * n * n,
                                     .tiled_bytes = (double)attention_tile_bytes(&attention),
-                                    .kv_bytes = shape->kv_bytes / n_layer * last,
+                                    .kv_bytes = key_bytes * last,
                                     .plain_flops = pair * n_layer * n * n,
                                     .tiled_flops = pair * all,
                                     .last_flops = pair * last,
