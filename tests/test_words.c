@@ -6,6 +6,9 @@ static void test_ablate(void) {
         {"$study ablate $g -p Hello --heads L0H0 --hard-zero", {"L0H0 set to zero, value bias and all\n"}},
         {"$study ablate $g -p Hello --heads L0H0", {"L0H0 set to zero (a head: to its value bias"}},
         {"$study ablate $g -p Hello --mlps 1", {"L1MLP set to zero\n"}},
+        {"$study ablate $T/headless -p ab --sweep heads",
+         {"study: no layer of this model has attention heads\n"},
+         1},
         /* The strongest has the longest bar, of 24. */
         {"$study ablate $g -p Hello --sweep heads --ascii", {"%  ########################\nL"}},
         {"NO_COLOR=1 $study ablate $l -p Hello --heads L0,L1 --mlps 0,1",

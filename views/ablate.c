@@ -99,6 +99,8 @@ static bool read_options(AblateView *v, const Subject *subject, Error *error) {
             if (is_head == (v->sweep == SWEEP_HEADS) && (!is_head || layer_has_heads(subject->model, layer)))
                 ablation_choose(ablation, layer, head, 0);
         }
+    if (v->sweep && ablation->n_chosen == 0)
+        return error_set(error, "no layer of this model has attention heads");
     return (!v->heads || choose_parts(ablation, "--heads", v->heads, error)) &&
            (!v->mlps || choose_mlps(ablation, v->mlps, error));
 }
