@@ -1,13 +1,18 @@
 /* Each view's words for people. */
 #include "words.h"
 
+#define NO_HEADS_AT_ALL "study: no layer of this model has attention heads\n"
+
 static void test_ablate(void) {
     static const Case cases[] = {
         {"$study ablate $g -p Hello --heads L0H0 --hard-zero", {"L0H0 set to zero, value bias and all\n"}},
         {"$study ablate $g -p Hello --heads L0H0", {"L0H0 set to zero (a head: to its value bias"}},
         {"$study ablate $g -p Hello --mlps 1", {"L1MLP set to zero\n"}},
-        {"$study ablate $T/headless -p ab --sweep heads",
-         {"study: no layer of this model has attention heads\n"},
+        {"$study ablate $T/headless -p ab --sweep heads", {NO_HEADS_AT_ALL}, 1},
+        {"$study attend $T/headless -p ab", {NO_HEADS_AT_ALL}, 1},
+        {"$study circuit $T/headless --composition q", {NO_HEADS_AT_ALL}, 1},
+        {"$study patch $T/headless -p 'b b' --corrupted 'b ab' --answer '#3' --wrong '#4' --what z",
+         {NO_HEADS_AT_ALL},
          1},
         /* The strongest has the longest bar, of 24. */
         {"$study ablate $g -p Hello --sweep heads --ascii", {"%  ########################\nL"}},

@@ -84,7 +84,8 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
            error_set(error, "--by resample takes its values from another text: give it by --with FILE");
 }
 
-static bool read_options(AblateView *v, const Subject *subject, Error *error) {
+static bool read_options(AblateView *v, const Study *study, Error *error) {
+    const Subject *subject = &study->subject;
     Ablation *ablation = &v->ablation;
     const Config *config = ablation->config;
     parse_choices(v, &ablation->by, &v->sweep, error); /* as check() did */
@@ -99,9 +100,8 @@ static bool read_options(AblateView *v, const Subject *subject, Error *error) {
             if (is_head == (v->sweep == SWEEP_HEADS) && (!is_head || layer_has_heads(subject->model, layer)))
                 ablation_choose(ablation, layer, head, 0);
         }
-    if (v->sweep && ablation->n_chosen == 0)
-        return error_set(error, "no layer of this model has attention heads");
-    return (!v->heads || choose_parts(ablation, "--heads", v->heads, error)) &&
+    return (v->sweep != SWEEP_HEADS || study_check_heads(study, NOT_GIVEN, error)) &&
+           (!v->heads || choose_parts(ablation, "--heads", v->heads, error)) &&
            (!v->mlps || choose_mlps(ablation, v->mlps, error));
 }
 
@@ -165,7 +165,7 @@ static bool compute(Study *study, void *view, Error *error) {
     AblateView *v = view;
     Ablation *ablation = &v->ablation;
     const Subject *subject = &study->subject;
-    if (!ablation_begin(ablation, subject, &study->arena, error) || !read_options(v, subject, error) ||
+    if (!ablation_begin(ablation, subject, &study->arena, error) || !read_options(v, study, error) ||
         (v->with && !read_reference(study, ablation, v->with, error)) || !ablation_baseline(ablation, error))
         return false;
     if (v->sweep) return run_in_turn(v, subject, error);

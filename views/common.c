@@ -217,8 +217,12 @@ bool study_query(Study *study, const char *text, const Items *items, size_t *que
 }
 
 bool study_check_heads(const Study *study, size_t layer, Error *error) {
-    if (layer == NOT_GIVEN || layer_has_heads(study->model, layer)) return true;
-    return error_set(error, "layer %zu has no attention heads: it keeps a state instead", layer);
+    size_t n = model_config(study->model)->n_layer, any = 0;
+    if (layer != NOT_GIVEN)
+        return layer_has_heads(study->model, layer) ||
+               error_set(error, "layer %zu has no attention heads: it keeps a state instead", layer);
+    while (any < n && !layer_has_heads(study->model, any)) any++;
+    return any < n || error_set(error, "no layer of this model has attention heads");
 }
 
 bool study_token(const Study *study, const char *text, int32_t *id, Error *error) {

@@ -203,7 +203,7 @@ bool study_query_number(const char *text, size_t *query);
  */
 bool study_query(Study *study, const char *text, const Items *items, size_t *query, Error *error);
 
-/* Whether a layer, if it is given, has attention heads. */
+/* Whether a layer has attention heads; where it is not given, whether any has. */
 bool study_check_heads(const Study *study, size_t layer, Error *error);
 
 /* Whether n_predict tokens fit the context behind the study's. */
