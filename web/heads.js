@@ -6,6 +6,7 @@ const HEAD_SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entrop
   const LARGEST_THUMB = 104; // px a side
   const GAP = 5; // px between two, as in page.css
   const THUMB_ROOM = 80; // px that a pattern needs for its layer to stand beside another
+  const NAME_ROOM = 78; // px that the longest name of a head takes
   const grid = byId('grid');
   const sort = byId('sort');
   const colour = byId('colour');
@@ -97,8 +98,11 @@ const HEAD_SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entrop
 
   function placeThumbs() {
     const across = columns();
+    const side = Math.min(LARGEST_THUMB * typeScale(), Math.floor((grid.parentElement.clientWidth - 6 + GAP) / across) - GAP); // whole ones, so that cells are alike
     grid.style.setProperty('--columns', across);
-    grid.style.setProperty('--thumb', `${Math.min(LARGEST_THUMB * typeScale(), Math.floor((grid.parentElement.clientWidth - 6 + GAP) / across) - GAP)}px`); // whole ones, so that cells are alike
+    grid.style.setProperty('--thumb', `${side}px`);
+    const [names, form] = [scoresOfHeads('repeat'), side < NAME_ROOM * typeScale() ? 'short' : 'label'];
+    for (const [name, button] of buttons) button.querySelector('em').textContent = names?.[name]?.label ? say(`${form} ${names[name].label}`) : '';
     grid.parentElement.style.setProperty('--fit', Math.min(1, PAPER / grid.offsetWidth));
     sized(canvas, grid.offsetWidth, grid.offsetHeight);
     grid.style.setProperty('--width', `${grid.offsetWidth}px`); // kept on paper, where nothing is drawn anew
@@ -130,7 +134,6 @@ const HEAD_SCORES = ['prev', 'ind', 'dup', 'sink', 'self', 'confidence', 'entrop
       const score = table?.[name]?.[key];
       button.style.setProperty('--share', score > 0 ? score / largest : 0);
       button.classList.toggle('scored', key !== 'none');
-      button.querySelector('em').textContent = nameOfHead(name);
     }
     placeThumbs(); // their bars may have moved them
   }

@@ -170,9 +170,10 @@ function placeAfter(wasAtEnd) {
         shapes.push(draw('circle', { cx: from.x, cy: from.y - 6, r: 1.5 + 3.5 * weight, opacity, class: 'self' }));
         continue;
       }
-      const rise = Math.min(96, 18 + Math.abs(from.x - to.x) * 0.22);
-      const top = Math.min(from.y, to.y) - rise;
       const wide = (0.75 + 5 * weight) * typeScale();
+      const upper = Math.min(from.y, to.y);
+      const rise = Math.min(96, 18 + Math.abs(from.x - to.x) * 0.22, (upper - wide / 2) / 0.75); // an arc goes three quarters up; none is cut off
+      const top = upper - rise;
       shapes.push(draw('path', { d: `M${from.x} ${from.y}C${from.x} ${top} ${to.x} ${top} ${to.x} ${to.y}`, 'stroke-width': wide, opacity }));
       if (weight >= LEAST_TOLD / 2) drawn.push({ key, weight, from, to, top, wide });
     }
