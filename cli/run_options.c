@@ -146,11 +146,12 @@ static bool parse(RunOptions *s, int argc, char **argv, Error *error) {
         return error_set(error, "--chat goes alone, without -i, --json, --logits, --info, --tokens");
     if (!s->chat && (s->system || (s->template && !s->batch)))
         return error_set(error, "--system and --chat-template are for --chat, the second for --batch, too");
-    if (s->batch && (only_tells || s->interactive || s->chat || s->json || s->logits || s->steer ||
-                     s->prompt || s->prompt_file || s->stop.n || s->generator.shift || s->speculate))
+    if (s->batch &&
+        (only_tells || s->interactive || s->chat || s->json || s->logits || s->steer || s->prompt ||
+         s->prompt_file || s->stop.n || s->generator.shift || s->speculate || s->verbose))
         return error_set(error,
                          "--batch goes without a prompt, -i, --chat, --json, --info, --tokens, --logits, "
-                         "--steer, --stop, --shift and --speculate");
+                         "--steer, --stop, --shift, --speculate and -v");
     if (!s->batch && (s->output || s->n_parallel || s->in_order))
         return error_set(error, "-o, --parallel and --in-order are for --batch");
     for (size_t i = 0; i < s->stop.n; i++)

@@ -697,7 +697,7 @@ if command -v flock >/dev/null; then
     code=$? command='flock'
     has one_line 'another process writes to it'
 fi
-for words in '-p Hi' '-f -' -i --chat --json --info --tokens "--logits $tmp/x" '--steer x' '--stop a' --shift '--speculate off'; do
+for words in '-p Hi' '-f -' -i --chat --json --info --tokens "--logits $tmp/x" '--steer x' '--stop a' --shift '--speculate off' -v; do
     # shellcheck disable=SC2086
     refuses 2 '--batch goes without a prompt' "$model" --batch "$tmp/nine" $words
 done
