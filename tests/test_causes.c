@@ -218,6 +218,7 @@ static void test_patch(void) {
          {"--path L0STATE:L0STATE: the receiver does not read what the sender writes: take a later one"},
          1},
         {PATCH "--path L0H0:final --what z", {"--path names edges: leave out --what"}, 2},
+        {PATCH "--path L0H0:final --top 1", {"--path names edges: leave out --top"}, 2},
         {PATCH "--what neurons", {"--what neurons takes those of one layer: name it with --layer"}, 2},
         {"$study patch $q -p the --corrupted tho --answer o --what neurons --layer 0",
          {"layer 0 has experts: their hidden numbers are not patched"},
@@ -272,6 +273,9 @@ static void test_circuit(void) {
 static void test_neurons(void) {
     static const Case cases[] = {
         {NEURONS "--neuron L0N1 --head L0H1", {"--neuron and --head: choose one"}, 2},
+        {NEURONS "--head L0H0 -p a --top 2",
+         {"--top of --head says how many places of --corpus are shown"},
+         2},
         {NEURONS "--head L0H0 --corpus $T/60 -f $T/60", {"--corpus brings its own text: leave out -f"}, 2},
         {NEURONS "--head L0H0 --corpus $T/60 --ids 1", {"--corpus brings its own text: leave out --ids"}, 2},
         {NEURONS "--head L0H0",

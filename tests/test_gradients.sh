@@ -148,6 +148,7 @@ refuses_each <<'END'
 2 --head is not of --by ig        | attribute "$gpt2" $pair --by ig --head L0H1
 2 --by ig takes two texts         | attribute "$gpt2" -p ab --by ig
 2 --edges takes two texts         | attribute "$gpt2" -p ab --by gradient --edges
+2 leave out --neurons             | attribute "$gpt2" -p ab --corrupted ac --answer a --by gradient --edges --neurons 3
 2 --noising takes two texts       | attribute "$gpt2" -p ab --by gradient --noising
 2 give a text                     | attribute "$gpt2" --by gradient
 2 --wrong takes an answer         | attribute "$gpt2" -p ab --by gradient --wrong a

@@ -361,6 +361,8 @@ done
 refuses_each circuit <<'END'
 2 leave out the text                      | "$gpt2" -p Hello | "$gpt2" --ids 1
 2 --token goes with --head                | "$gpt2" --token a
+2 --top goes with --head                  | "$gpt2" --top 3
+2 --top goes with --head                  | "$gpt2" --head L1H0 --composition k --top 3
 2 not with --composition                  | "$gpt2" --token a --head L0H0 --composition q
 2 --top takes a whole number              | "$gpt2" --head L0H0 --top 0
 2 --composition takes q, k or v, not 'qk' | "$gpt2" --composition qk

@@ -25,6 +25,10 @@ static bool check(const StudyOptions *options, const void *own, Error *error) {
     if (attend->n_predict > 0 && (layer == NOT_GIVEN || (head == NOT_GIVEN && !attend->reduce)))
         return error_set(
             error, "-n shows one row for each new token: choose it with --layer and --head or --reduce");
+    if (attend->top != NOT_GIVEN && attend->n_predict == 0 && !attend->query)
+        return error_set(error, "--top says how many keys of a row are listed: choose one with --query");
+    if (attend->temp > 0 && attend->n_predict == 0)
+        return error_set(error, "--temp is of what is written: give -n too");
     return attend->n_predict == 0 || !(attend->query || attend->words) ||
            error_set(error, "-n goes without %s: its queries are the new tokens",
                      attend->words ? "--words" : "--query");
@@ -35,6 +39,7 @@ static bool read_choices(Attend *attend, Error *error) {
     Patterns *patterns = &attend->patterns;
     size_t layer = attend->layer, head = attend->head, by, reduce;
     parse_choices(attend, &by, &reduce, error); /* as check() did */
+    if (attend->top == NOT_GIVEN) attend->top = 10;
     if (by == 1 && has_gated_heads(attend->study->model))
         return error_set(
             error,
@@ -238,7 +243,7 @@ static bool show(Study *study, void *own, Error *error) {
 
 static void free_attend(void *own) { generator_free(((Attend *)own)->generator); }
 
-static const Attend defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .top = 10};
+static const Attend defaults = {.layer = NOT_GIVEN, .head = NOT_GIVEN, .top = NOT_GIVEN};
 
 #define AT(member) offsetof(Attend, member)
 

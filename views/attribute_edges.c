@@ -247,6 +247,8 @@ static bool check(const StudyOptions *options, const AttributeView *view, Error 
     const GradientOptions *gradient = &view->gradient;
     (void)options;
     if (!check_names(gradient, error)) return false;
+    if (view->neurons != NOT_GIVEN)
+        return error_set(error, "--edges has whole MLPs and no neurons: leave out --neurons");
     if (view->pair.file && gradient->graph)
         return error_set(error, "--graph draws the tokens of one pair: give it with -p and --corrupted");
     return !(view->pair.file && gradient->check && strcmp(view->pair.file, "-") == 0) ||

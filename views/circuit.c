@@ -97,7 +97,7 @@ static bool find_tokens(CircuitView *view, const HeadWeights *weights, Arena *ar
 static bool study_head(Study *study, CircuitView *view, Error *error) {
     Arena *arena = &study->arena;
     HeadWeights weights;
-    size_t k = view->n_top = at_most(view->n_top, view->circuit.n_vocab);
+    size_t k = view->n_top = at_most(view->n_top == NOT_GIVEN ? 5 : view->n_top, view->circuit.n_vocab);
     view->n_directions = at_most(N_DIRECTIONS, view->circuit.d_head);
     view->rows = arena_new(arena, 1, sizeof *view->rows);
     view->values = arena_new(arena, view->circuit.d_head, sizeof *view->values);
@@ -148,6 +148,8 @@ static bool check(const StudyOptions *options, const void *own, Error *error) {
         return error_set(error, "circuit looks at weights alone: leave out the text");
     if (view->kind_name && view->token)
         return error_set(error, "--token goes with --head, and not with --composition");
+    if (view->n_top != NOT_GIVEN && (!view->head_name || view->kind_name))
+        return error_set(error, "--top goes with --head, and not with --composition");
     return !view->token || view->head_name || error_set(error, "--token goes with --head");
 }
 
@@ -317,7 +319,7 @@ static bool show(Study *study, void *own, Error *error) {
     return true;
 }
 
-static const CircuitView defaults = {.n_top = 5, .id = -1};
+static const CircuitView defaults = {.n_top = NOT_GIVEN, .id = -1};
 
 #define AT(member) offsetof(CircuitView, member)
 

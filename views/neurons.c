@@ -55,6 +55,8 @@ static bool check(const StudyOptions *o, const void *own, Error *error) {
     const char *text = o->prompt ? "-p" : o->prompt_file ? "-f" : o->ids ? "--ids" : NULL;
     if (view->corpus_path && text)
         return error_set(error, "--corpus brings its own text: leave out %s", text);
+    if (view->head && !view->corpus_path && view->n_top != NOT_GIVEN)
+        return error_set(error, "--top of --head says how many places of --corpus are shown: give that too");
     if (view->corpus_path && view->n_top == 0)
         return error_set(error, "--top 0 leaves nothing to be found in --corpus");
     return view->corpus_path || text ||

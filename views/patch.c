@@ -121,8 +121,11 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
     const PatchView *v = view;
     PatchWhat what;
     if (!parse_what(v, &what, error)) return false;
-    if (v->path_list && (v->what_name || v->layer != NOT_GIVEN))
-        return error_set(error, "--path names edges: leave out %s", v->what_name ? "--what" : "--layer");
+    if (v->path_list && (v->what_name || v->layer != NOT_GIVEN || v->top != NOT_GIVEN))
+        return error_set(error, "--path names edges: leave out %s",
+                         v->what_name            ? "--what"
+                         : v->layer != NOT_GIVEN ? "--layer"
+                                                 : "--top");
     if (v->svg && (v->path_list || what == PATCH_NEURONS))
         return error_set(error, "--svg draws a grid of cells, which %s has not",
                          v->path_list ? "--path" : "--what neurons");
@@ -159,6 +162,7 @@ static void end_name(char *name, size_t size, const PathEnd *end) {
 static bool make_rows(PatchView *v, size_t n, Error *error) {
     Arena *arena = &v->study->arena;
     v->n_rows = n;
+    if (v->top == NOT_GIVEN) v->top = 10;
     v->rows = arena_new(arena, n, sizeof *v->rows);
     v->listed = arena_new(arena, at_most(v->top, n), sizeof *v->listed);
     v->places = arena_new(arena, n, sizeof *v->places);
@@ -334,7 +338,7 @@ static const Option options[] = {
     {"--noising", NULL, OPTION_ON, AT(noising)},
 };
 
-static const PatchView defaults = {.layer = NOT_GIVEN, .from = NOT_GIVEN, .to = NOT_GIVEN, .top = 10};
+static const PatchView defaults = {.layer = NOT_GIVEN, .from = NOT_GIVEN, .to = NOT_GIVEN, .top = NOT_GIVEN};
 
 const View view_patch = {
     .name = "patch",
