@@ -100,7 +100,7 @@ static const Command commands[] = {
     {"study", "circuit " GPT2},
     {"study", "circuit " LLAMA " --head L1H1 --token #104 --json"},
     {"study", "circuit " GPT2 " --composition q"},
-    {"study", "faithful " GPT2 " -p The" CORRUPTED " --by gradient --top 3"},
+    {"study", "faithful " GPT2 " -p The" CORRUPTED " --by gradient"},
     {"study", "faithful " LLAMA " -p The" CORRUPTED " --steps 2 --find 0.05 --kl --json"},
     {"study", "faithful " GPT2 " -p The" CORRUPTED " --keep L0H1:L1H1.v,L1H1:final --outside mean"},
     {"study", "faithful " GPT2 PAIRS " --steps 2 --nodes --find 0.1 --outside zero"},

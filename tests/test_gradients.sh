@@ -143,6 +143,7 @@ refuses_each <<'END'
 2 --dot is of --edges             | attribute "$gpt2" $pair --by gradient --dot "$tmp/x"
 2 --check is of --edges           | attribute "$gpt2" $pair --by gradient --check 3
 2 --steps is of --by ig           | attribute "$gpt2" $pair --by gradient --steps 3
+2 --top is of --keep and --find   | faithful "$gpt2" $pair --top 3
 2 --steps is of --by ig           | faithful "$gpt2" $pair --by gradient --steps 2
 2 --query is not of --by gradient | attribute "$gpt2" $pair --by gradient --query 1
 2 --head is not of --by ig        | attribute "$gpt2" $pair --by ig --head L0H1

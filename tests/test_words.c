@@ -84,6 +84,7 @@ static void test_attend(void) {
         {"$study attend $g -p 'cat Zcat' --query cat --json", {"\"query\": 2, \"patterns\""}},
         {"$study attend $g -p Hello --layer 0 -n 3", {"choose it with --layer and --head or --reduce\n"}, 2},
         {"$study attend $g -p Hello --top 3", {"--top says how many keys of a row are listed"}, 2},
+        {"$study attend $g -p Hello --layer 0 --head 0 -n 1 --temp 1 --top 1", {"   4 \"o\" "}},
         {"$study attend $g -p Hello --temp 1", {"--temp is of what is written: give -n too\n"}, 2},
         {"$study attend $g -p Hello --layer 0 --head 0 --query 0 --top 1", {"\"H\"             1.0000\n"}},
         {"$study attend $g -p Hello --layer 0 --head 0 -n 3 --words",

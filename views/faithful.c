@@ -72,6 +72,8 @@ static bool check(const StudyOptions *options, const void *view, Error *error) {
     if (v->keep_list && finds(v))
         return error_set(error, "--keep gives the circuit that --find looks for: choose one");
     if (v->by_kl && !finds(v)) return error_set(error, "--kl is of --find");
+    if (v->top != NOT_GIVEN && !v->keep_list && !finds(v))
+        return error_set(error, "--top is of --keep and --find, whose circuit is listed: leave it out");
     if (v->keep_list && (v->by_name || v->steps != NOT_GIVEN))
         return error_set(error, "%s is of a circuit that scores choose, and --keep names one: leave it out",
                          v->by_name ? "--by" : "--steps");
@@ -391,10 +393,11 @@ static bool show(Study *study, void *view, Error *error) {
     if (finds(v))
         printf("\n%zu tries, %zu ways through the model; one by one it would have been %zu\n",
                v->search.n_tries, v->search.n_runs, v->n_units * v->n_texts);
-    if (v->kept && v->top > 0) {
+    const size_t top = v->top == NOT_GIVEN ? 20 : v->top;
+    if (v->kept && top > 0) {
         putchar('\n');
-        show_kept(report, v, at_most(v->n_kept, v->top));
-        if (v->n_kept > v->top) print_styled(report, STYLE_DIM, "and more (--top)\n");
+        show_kept(report, v, at_most(v->n_kept, top));
+        if (v->n_kept > top) print_styled(report, STYLE_DIM, "and more (--top)\n");
     }
     pairloop_print_notes(report, &v->running);
     return true;
@@ -422,7 +425,7 @@ static const Option options[] = {
     {"--top", NULL, OPTION_SIZE, AT(top), 0, 1e6},
 };
 
-static const FaithfulView defaults = {.steps = NOT_GIVEN, .top = 20, .threshold = -1};
+static const FaithfulView defaults = {.steps = NOT_GIVEN, .top = NOT_GIVEN, .threshold = -1};
 
 const View view_faithful = {
     .name = "faithful",
@@ -440,7 +443,7 @@ const View view_faithful = {
         "  --kl            with --find: KL of the prediction from the whole model's grows by T nats at most (ACDC)\n"
         "  --nodes         circuits of nodes: heads, states, MLPs, the embeddings, each with all edges away from it\n"
         "  --metric logit_diff|logit|logprob   of the answer (logit_diff with --wrong, else logprob)\n"
-        "  --top N         edges, or nodes, that are listed (20)\n"
+        "  --top N         edges, or nodes, of --keep or --find that are listed (20)\n"
         "\n"
         "examples:\n"
         "  ./study faithful model.bin -p \"When Mary and John met, John gave a book to\" \\\n"
