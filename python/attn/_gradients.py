@@ -72,7 +72,7 @@ class Metric:
         for each in self._parts:
             if each.token is None:
                 if n < 2:
-                    raise AttnError(f"a text of {n} tokens has none whose probability is known")
+                    raise AttnError(f"a text of {n} token{'' if n == 1 else 's'} has none whose probability is known")
                 found += [Term(i, int(ids[i + 1]), True, each.weight / (n - 1)) for i in range(n - 1)]
                 continue
             if not -n <= each.position < n:

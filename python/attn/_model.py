@@ -395,7 +395,7 @@ class Model:
         """
         ids = self.to_tokens(text, prepend_bos)
         if len(ids) < 2:
-            raise AttnError(f"a text of {len(ids)} tokens has none whose probability is known")
+            raise AttnError(f"a text of {len(ids)} token{'' if len(ids) == 1 else 's'} has none whose probability is known")
         return -float(self._logprobs(ids, 1).mean())
 
     def _logprobs(self, ids: NDArray[np.int32], first: int) -> NDArray[np.float64]:

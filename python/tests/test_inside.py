@@ -496,5 +496,5 @@ def test_metrics():
     for names, words in (("blocks.0.ln1.hook_scale", "has no gradient"), ("blocks.9.hook_out", "there are")):
         with fails(KeyError, words):
             model().grad("the cat", attn.loss(), names)
-    with fails(attn.AttnError, "a text of 1 tokens has none"):
+    with fails(attn.AttnError, "a text of 1 token has none"):
         model().grad("a", attn.loss())
