@@ -139,6 +139,44 @@ static bool take_answer(Ledger *ledger, const char *line, size_t n, Error *error
     return ok;
 }
 
+static bool is_same_text(String a, String b) { return a.n == b.n && memcmp(a.data, b.data, a.n) == 0; }
+
+/* Members of a header are texts, numbers, true and false. */
+static bool is_same(const Json *a, const Json *b) {
+    return a->kind == b->kind && (a->kind == JSON_TEXT   ? is_same_text(json_string(a), json_string(b))
+                                  : a->kind == JSON_BOOL ? a->boolean == b->boolean
+                                                         : a->kind == JSON_NUMBER && a->number == b->number);
+}
+
+/* The first member of a header that another one has otherwise, or not at all; n = 0: there is none. */
+static String differing(const Json *header, const Json *other) {
+    for (size_t i = 0; i < header->n; i++) {
+        size_t k = 0;
+        while (k < other->n && !is_same_text(json_key(header, i), json_key(other, k))) k++;
+        if (k == other->n || !is_same(json_item(header, i), json_item(other, k))) return json_key(header, i);
+    }
+    return (String){"", 0};
+}
+
+/* Says by what the file's first line is not this run's header. */
+static bool refuse_header(const Ledger *ledger, String line, String header, Error *error) {
+    Error why;
+    Json *there = json_parse(line.data, line.n, &why), *here = json_parse(header.data, header.n, &why);
+    if (!here) {
+        error_set(error, "%s: %s", ledger->path, why.message);
+    } else if (!json_get(there, "answers_of")) {
+        error_set(error, "%s: holds something else than answers; name another file", ledger->path);
+    } else {
+        String key = differing(here, there);
+        if (key.n == 0) key = differing(there, here);
+        error_set(error, "%s: was begun with another \"%.*s\", which its first line has; name another file",
+                  ledger->path, string_shown(key), key.data);
+    }
+    json_free(there);
+    json_free(here);
+    return false;
+}
+
 /* Reads what a run before this one wrote, cuts a torn last line away, and goes on behind the rest. */
 static bool resume(Ledger *ledger, FILE *file, String header, Error *error) {
     char *line = NULL;
@@ -150,10 +188,7 @@ static bool resume(Ledger *ledger, FILE *file, String header, Error *error) {
         if (i > 0)
             ok = take_answer(ledger, line, (size_t)n - 1, error);
         else if ((size_t)n - 1 != header.n || memcmp(line, header.data, header.n) != 0)
-            ok = error_set(error,
-                           "%s: was not begun by this model with these settings (its first line says by "
-                           "which); name another file",
-                           ledger->path);
+            ok = refuse_header(ledger, (String){line, (size_t)n - 1}, header, error);
     }
     if (ok && n < 0 && !feof(file))
         ok = error_set(error, "%s: cannot read: %s", ledger->path, strerror(errno));

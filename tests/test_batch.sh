@@ -662,11 +662,13 @@ has grep -q '"sampling": "[^"]*", "template_hash": "[0-9a-f]*"}$' "$tmp/begun"
 "$run" "$model" -z weights/model.gguf --batch "$tmp/nothing" -o "$tmp/spelt" 2>/dev/null
 has grep -q '"vocabulary_hash": "[0-9a-f]*"}$' "$tmp/spelt"
 refuses_each "$model" <<'END'
-1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/spelt"
+1 was begun with another "vocabulary_hash", which its  | --batch "$tmp/nine" -o "$tmp/spelt"
 1 -: this goes to a file; without -o answers go to stdout | --batch "$tmp/nine" -o -
-1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/begun" | --batch "$tmp/nine" -o "$tmp/begun" --chat-template "$tmp/other.template"
-1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/whole" -s 3
-1 was not begun by this model with these settings      | --batch "$tmp/nine" -o "$tmp/whole" --temp 0
+1 was begun with another "template_hash"               | --batch "$tmp/nine" -o "$tmp/begun" | --batch "$tmp/nine" -o "$tmp/begun" --chat-template "$tmp/other.template"
+1 was begun with another "seed"                        | --batch "$tmp/nine" -o "$tmp/whole" -s 3
+1 was begun with another "sampling"                    | --batch "$tmp/nine" -o "$tmp/whole" --temp 0
+1 was begun with another "n_ctx"                       | --batch "$tmp/nine" -o "$tmp/whole" -c 77
+1 holds something else than answers; name another file | --batch "$tmp/nine" -o "$tmp/own"
 1 this is the text that is read; choose another name   | --batch "$tmp/nine" -o "$tmp/nine"
 1 this is a file of the model; choose another name     | --batch "$tmp/nine" -o weights/model.gguf
 1 holds something else than answers; name another file | --batch "$tmp/nine" -o "$tmp/template"
@@ -680,7 +682,7 @@ refuses_each "$model" <<'END'
 2 --parallel takes a whole number from 1 to 256        | --batch "$tmp/nine" --parallel 0
 END
 printf '{"answers_of": "model.gguf"}\nno answer\n' >"$tmp/foreign"
-refuses 1 'was not begun by this model' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
+refuses 1 'was begun with another "model_hash"' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
 { head -n 1 "$tmp/whole" && echo 'no answer'; } >"$tmp/foreign"
 refuses 1 'holds a line that is no answer' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
 has grep -q '^no answer$' "$tmp/foreign"
@@ -690,7 +692,7 @@ for line in '{"line": 0, "error": "x"}' '{"line": "x"}' '{"id": [1]}'; do
 done
 printf '%02000d' 1 >"$tmp/foreign" # a line that is longer than ours, and torn
 refuses 1 'holds something else than answers; name another file' "$model" --batch "$tmp/nine" -o "$tmp/foreign"
-refuses 1 'was not begun by this model' "$llama" --batch "$tmp/nine" -o "$tmp/whole"
+refuses 1 'was begun with another "answers_of"' "$llama" --batch "$tmp/nine" -o "$tmp/whole"
 has cmp -s "$tmp/whole" "$tmp/cut"
 if command -v flock >/dev/null; then
     flock "$tmp/whole" "$run" "$model" --batch "$tmp/nine" --in-order -o "$tmp/whole" >"$tmp/out" 2>"$tmp/err"
