@@ -107,6 +107,11 @@ static inline Ints ints_of_bits(Vec v) { return _mm256_castps_si256(v); }
 #define BYTE_DOT _mm256_dpbusd_avx_epi32
 #endif
 
+#ifdef BYTE_DOT
+static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
+    return bytes == 1 ? BYTE_DOT(dots, w, x) : _mm256_add_epi32(dots, _mm256_madd_epi16(w, x));
+}
+#else
 /* In assembly, because gcc would sum elsewhere and move the result: one instruction in three is then a copy. */
 static inline Ints add_products(size_t bytes, Ints dots, Ints products) {
     if (bytes == 1)
@@ -117,11 +122,9 @@ static inline Ints add_products(size_t bytes, Ints dots, Ints products) {
 }
 
 static inline Ints ints_dot(size_t bytes, Ints dots, Ints w, Ints x) {
-#ifdef BYTE_DOT
-    if (bytes == 1) return BYTE_DOT(dots, w, x);
-#endif
     return add_products(bytes, dots, bytes == 1 ? _mm256_maddubs_epi16(w, x) : _mm256_madd_epi16(w, x));
 }
+#endif
 
 #define HAS_DOT_FIRST
 static inline Ints ints_dot_first(size_t bytes, Ints begin, Ints w, Ints x) {
