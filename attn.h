@@ -254,8 +254,8 @@ typedef struct AttnChatOptions {
 /*
  * The tokens of n_messages ≥ 1 messages, all strings NUL-terminated, as the model's chat template lays them out, up to where
  * its answer begins; given as attn_tokenize gives them, and ready for attn_generate_from. Bytes that are no UTF-8 count as
- * U+FFFD. Fails where the file has no template, or that is no Jinja, or refuses the conversation, or the variables are none, and says
- * why.
+ * U+FFFD. Fails, and says why, where the file has no template, where that is no Jinja or refuses the conversation, and where the
+ * variables are no such object.
  */
 ATTN_API bool attn_chat(const AttnModel *model, const AttnMessage *messages, size_t n_messages,
                         const AttnChatOptions *options, int32_t *tokens, size_t capacity, size_t *n_tokens,
