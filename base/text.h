@@ -75,7 +75,7 @@ typedef struct TextBuffer {
     size_t most; /* bytes that it may grow to; 0: as many as memory has */
 } TextBuffer;
 
-/* What it has so far, whose data are not NULL; until it grows. */
+/* The text so far, whose data are never NULL. It holds until the text grows. */
 static inline String text_string(const TextBuffer *text) {
     return (String){text->data ? text->data : "", text->n};
 }

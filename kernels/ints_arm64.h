@@ -57,7 +57,6 @@ OPENED Ints strip_chunk(size_t bytes, const Group *strip, size_t i) {
 
 /* Bytes are multiplied as they are. */
 OPENED Ints ints_widen(Ints v, size_t i) { return (void)i, v; }
-
 OPENED void widen(unsigned char *to, const unsigned char *from, size_t n_rows, size_t columns) {
     (void)to, (void)from, (void)n_rows, (void)columns;
 }

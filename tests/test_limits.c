@@ -149,7 +149,8 @@ static void test_interrupt(void) {
 
 /* A size that a size_t does not hold is no memory, rather than little. */
 static void test_overflow(void) {
-    static const size_t sizes[][2] = {{2, SIZE_MAX / 2 + 1}, {1, SIZE_MAX / 2}, {1, SIZE_MAX / 4}};
+    static const size_t sizes[][2] = {
+        {2, SIZE_MAX / 2 + 1}, {1, SIZE_MAX / 2}, {1, SIZE_MAX / 4}, {1, SIZE_MAX / 4 + 2}};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         CHECK(!floats_new(sizes[i][0], sizes[i][1]), "sizes %zu", i);
         CHECK(!floats_filled_new(sizes[i][0], sizes[i][1]), "sizes %zu", i);

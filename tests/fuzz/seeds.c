@@ -391,10 +391,11 @@ static void write_template_seeds(void) {
         "{{ enable_thinking|default(true) }}{{ x }}{{ n }}{{ messages[0].content }}",
         "{{ bos_token }}<think>{{ messages|selectattr('role', 'equalto', 'user')|list|length }}",
     };
-    static const char *const lines[] = {"run a --chat --chat-template b -p ab -n 3",
-                                        "run a --chat --chat-template b -n 2 --shift -c 16 -sys a",
-                                        "run a --chat --chat-template b -v --temp 0 -n 4 --system b",
-                                        "run a --chat --chat-template b -n 2 --chat-template-kwargs {\"enable_thinking\":false,\"n\":1}"};
+    static const char *const lines[] = {
+        "run a --chat --chat-template b -p ab -n 3",
+        "run a --chat --chat-template b -n 2 --shift -c 16 -sys a",
+        "run a --chat --chat-template b -v --temp 0 -n 4 --system b",
+        "run a --chat --chat-template b -n 2 --chat-template-kwargs {\"enable_thinking\":false,\"n\":1}"};
     static const char said[] =
         "ab\n<s/x>b</x/s><|im_/xend|>\n/reset\n/system x\n/help\nabc <s>\n/save out\n/what\n/usr x\n\na\n/exit\nb";
     for (size_t i = 0; i < COUNT(templates); i++) {
@@ -887,7 +888,11 @@ static void write_batch_seeds(void) {
          "{\"body\":{\"prompt\":[[4]],\"stream\":true}}\n")};
     static const char template[] =
         "{% for m in messages %}{{ m.role[0] + (m.name or \"\") + m.content }}{% endfor %}a{{ x }}{{ n }}";
-    static const char *const old[] = {"", "{\"answers_of\": \"a\"}\n", "{\"answers_of\": ", "something else",
+    static const char *const old[] = {"",
+                                      "{\"answers_of\": \"a\"}\n",
+                                      "{\"answers_of\": ",
+                                      "something else",
+                                      "{\"answers_of\":\"a\",\"seed\":0,\"special\":[],\"a\\u0000\":1}\n",
                                       "{\"id\":1}\n{"};
     static const char *const cuts[] = {"0", "100", "400", "600", "9999"};
     for (size_t i = 0; i < COUNT(lines); i++)
